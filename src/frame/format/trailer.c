@@ -33,8 +33,7 @@ int trailer_parse_end(struct frame_info *info, struct view end)
 
 int trailer_parse(struct meta *m, struct view trailer)
 {
-	if (trailer.n < MAP_AT)
-		return CORRUPT("trailer is too short", trailer.n);
+	assert(trailer.n >= TRAILER_LEAST);
 	return meta_parse(m, trailer, MAP_AT, META_VL_MAX);
 }
 

@@ -30,7 +30,10 @@ struct fingerprint {
 /* Parses the last TRAILER_END bytes of a frame, and sets info->trailer_len. */
 NODISCARD int trailer_parse_end(struct frame_info *info, struct view end);
 
-/* Parses the metalayers of a whole trailer, not of a beta frame. *m borrows it. */
+/*
+ * Parses the metalayers of a whole trailer of at least TRAILER_LEAST bytes, not of a beta frame. *m
+ * borrows it.
+ */
 NODISCARD int trailer_parse(struct meta *m, struct view trailer);
 
 /*

@@ -53,8 +53,6 @@ static int ahead_pread(struct io *io, uint64_t at, struct span dst)
 {
 	struct io_ahead *a = (struct io_ahead *)io;
 
-	if (!a->tried)
-		fill(a);
 	if (at <= a->nhead && dst.n <= a->nhead - at)
 		memcpy(dst.p, a->head + at, dst.n);
 	else if (at >= a->tail_at && at - a->tail_at <= a->ntail &&

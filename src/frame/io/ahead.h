@@ -27,7 +27,7 @@ struct io_ahead {
 	uint8_t head[IO_AHEAD_HEAD], tail[IO_AHEAD_TAIL];
 };
 
-/* Reads nothing before the first pread. There is nothing to close. */
+/* Reads ahead when it is asked for the size, which opening begins with. Nothing is to be closed. */
 struct io *io_ahead_init(struct io_ahead *a, struct io *under);
 
 /* Supplies all bytes of the file, at most IO_AHEAD_TAIL, so that nothing has to be read. */
