@@ -336,15 +336,6 @@ void frame_set_latest(struct frame *f)
 	f->latest = !f->went_back;
 }
 
-/*
- * The root on disk has been synced, and must not be lost any more. If this process did not write
- * it, recovery may prefer another one in the file (frame_latest): the next commit must do without.
- */
-static void confirm(struct frame *f)
-{
-	f->recoverable &= f->latest;
-}
-
 bool frame_unproven(const struct frame *f)
 {
 	return f->word > ROOT_CONFIRMED || (f->word == ROOT_SYNCED && !f->latest);
@@ -395,15 +386,25 @@ int frame_vouch(struct frame *f)
 	return rc;
 }
 
-int frame_sync_root(struct frame *f)
+/*
+ * Makes the root on disk durable; it must not be lost any more then. If this process did not write
+ * it, recovery may prefer another one in the file (frame_latest): the next commit must do without.
+ */
+static int sync_root(struct frame *f)
 {
-	if (f->state == FRAME_BROKEN)
-		return -ENOMEM;
 	if (f->recovered && f->state == FRAME_CLEAN) /* else `head` may be ahead of that root */
 		TRY(commit_recovered(f));
 	if (f->unsynced)
 		TRY(commit_sync(f));
-	confirm(f);
+	f->recoverable &= f->latest;
+	return 0;
+}
+
+int frame_sync_root(struct frame *f)
+{
+	if (f->state == FRAME_BROKEN)
+		return -ENOMEM;
+	TRY(sync_root(f));
 	frame_space_trim(f);
 	return 0;
 }
@@ -439,6 +440,22 @@ static int commit_changes(struct frame *f, uint64_t end, enum durability how, bo
 	return commit_index(f, &has, how);
 }
 
+/* A new root, for the changes up to `end`. */
+static int commit_dirty(struct frame *f, uint64_t end, enum durability how, bool part)
+{
+	uint64_t start = meter_now();
+	commit_check(f);
+	f->state = FRAME_COMMITTING;
+	int rc = commit_changes(f, end, how, part);
+	f->state = rc < 0 || end < f->nbytes ? FRAME_DIRTY : FRAME_CLEAN;
+	TRY(rc);
+	f->ahead &= part;
+	f->root_chunk = 0;
+	meter_add(METER_COMMITS, 1);
+	meter_time(METER_COMMIT, start);
+	return 0;
+}
+
 static int commit(struct frame *f, uint64_t end, enum durability how)
 {
 	if (f->state == FRAME_BROKEN)
@@ -453,26 +470,12 @@ static int commit(struct frame *f, uint64_t end, enum durability how)
 	if (f->state == FRAME_CLEAN && (f->suspect || (f->ahead && !part)))
 		f->state = FRAME_DIRTY;
 	bool dirty = f->state == FRAME_DIRTY;
-	if (dirty) {
-		uint64_t start = meter_now();
-		commit_check(f);
-		f->state = FRAME_COMMITTING;
-		int rc = commit_changes(f, end, how, part);
-		f->state = rc < 0 || end < f->nbytes ? FRAME_DIRTY : FRAME_CLEAN;
-		TRY(rc);
-		f->ahead &= part;
-		f->root_chunk = 0;
-		meter_add(METER_COMMITS, 1);
-		meter_time(METER_COMMIT, start);
-	}
+	if (dirty)
+		TRY(commit_dirty(f, end, how, part));
 	if (how != COMMIT_SYNC)
 		return 0;
-	if (f->recovered)
-		TRY(commit_recovered(f));
-	if (f->unsynced)
-		TRY(commit_sync(f));
+	TRY(sync_root(f));
 	f->suspect = false;
-	confirm(f);
 	if (dirty) { /* a clean frame is synced without writing: the times of its file stay */
 		front_forget(f);
 		frame_space_trim(f);
