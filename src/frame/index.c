@@ -207,6 +207,20 @@ static int extend_last(struct index *ix, uint32_t to)
 	return 0;
 }
 
+/* Memory for so many pages. */
+static int table_grow(struct index *ix, uint32_t npages)
+{
+	if (npages <= ix->room)
+		return 0;
+	void *page = memory_grow(ix, ix->page, ix->room * sizeof *ix->page,
+				 npages * sizeof *ix->page);
+	if (!page)
+		return -ENOMEM;
+	ix->page = page;
+	ix->room = npages;
+	return 0;
+}
+
 int index_resize(struct index *ix, uint32_t n)
 {
 	if (n <= ix->n) {
@@ -214,30 +228,18 @@ int index_resize(struct index *ix, uint32_t n)
 		return 0;
 	}
 	uint32_t npages = pages_for(n), old = ix->npages;
-	if (npages > ix->room) {
-		void *page = memory_grow(ix, ix->page, ix->room * sizeof *ix->page,
-					 npages * sizeof *ix->page);
-		if (!page)
-			return -ENOMEM;
-		ix->page = page;
-		ix->room = npages;
-	}
+	TRY(table_grow(ix, npages));
 	if (old > 0 && page_entries(ix, old - 1) < INDEX_PAGE)
 		TRY(extend_last(ix, (uint32_t)min_u64(INDEX_PAGE, n - (old - 1) * INDEX_PAGE)));
-	struct index_page zeros = {.same = ENTRY_ZEROS};
-	uint64_t *first = NULL;
-	if (old == 0 && n <= INDEX_SMALL) {
-		first = memory_grow(ix, NULL, 0, cap_for(n) * sizeof *first);
-		if (!first)
-			return -ENOMEM;
-	}
 	for (uint32_t p = old; p < npages; p++)
-		ix->page[p] = zeros;
+		ix->page[p] = (struct index_page){.same = ENTRY_ZEROS};
 	ix->nsame += npages - old;
 	ix->npages = npages;
 	ix->n = n;
-	if (first)
-		page_unfold(ix, &ix->page[0], first, cap_for(n));
+	if (old == 0 && n <= INDEX_SMALL && page_grow(ix, &ix->page[0], n) < 0) {
+		index_cut(ix, 0);
+		return -ENOMEM;
+	}
 	return 0;
 }
 
