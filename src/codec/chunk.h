@@ -14,6 +14,9 @@
  *   chunk_deinit(&c);
  *
  * A parsed chunk never changes and may be shared by any number of threads.
+ *
+ * chunk_parse.c judges, chunk.c decodes, chunk_encode.c and chunk_patch.c write, and chunk_sums.c
+ * compares checksums.
  */
 #ifndef CODEC_CHUNK_H
 #define CODEC_CHUNK_H
