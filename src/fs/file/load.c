@@ -258,11 +258,9 @@ int file_make_writable(struct file *f)
 	bool was = f->writable;
 	int rc = was ? 0 : inode_promote(f->fs->inodes, f->inode, O_RDWR);
 	if (rc >= 0 && !was) {
-		file_load_wish(f);
-		struct settings s = file_settings(f);
-		policy_follow(&f->policy, &s, f->frame);
-		frame_remember_root(f->frame);
 		f->writable = true;
+		file_load_wish(f);
+		follow_frame(f); /* a sync may have failed since it was opened */
 	}
 	if (rc >= 0 && f->unborn)
 		rc = file_reopen(f);

@@ -210,15 +210,16 @@ static void vouch(struct file *f)
 
 /*
  * For a file that is only read: makes durable what another program, or an earlier close, has
- * written.
+ * written. 1: somebody has opened it to write since, so that it has to be committed.
  */
 static int sync_read_only(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
-	int rc = f->fd < 0 ? 0 : io_sync(frame_io(f->frame));
-	bool wants = file_wants_vouch(f);
+	bool late = f->writable;
+	int rc = late || f->fd < 0 ? late : io_sync(frame_io(f->frame));
+	bool wants = !late && file_wants_vouch(f);
 	if (rc < 0)
-		f->fs->sync_failed = true;
+		f->fs->sync_failed = true; /* before the file may be written: file_make_writable */
 	pthread_rwlock_unlock(&f->lock);
 	if (rc >= 0 && wants)
 		vouch(f);
@@ -292,10 +293,12 @@ int file_compact(struct file *f)
 
 static int sync_once(struct file *f, enum durability how)
 {
-	if (!f->writable)
-		return how == COMMIT_SYNC ? sync_read_only(f) : 0;
+	int rc = f->writable ? 1 : how == COMMIT_SYNC ? sync_read_only(f) : 0;
+
+	if (rc <= 0)
+		return rc;
+	rc = 0;
 	pthread_rwlock_wrlock(&f->gate);
-	int rc = 0;
 	if (how == COMMIT_SYNC || file_changed(f)) {
 		rc = sync_gated(f, how);
 	} else {
