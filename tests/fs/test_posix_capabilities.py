@@ -112,6 +112,18 @@ def test_capabilities_that_cannot_be_set_again_are_told(mount, root, work):
     os.close(fd)
 
 
+def test_capabilities_of_a_file_that_goes_back(mount, root, work):
+    """They were given to the file, not to what could not be stored."""
+    m = mount("commit=0,intent=0", start=False).allow("^cframefs: (error|warning)")
+    fault = Fault(m, work / "fault")
+    m.start()
+    fd = set_with_data_in_flight(m, "f")
+    fault.set(1, Fault.WRITE, forever=1)
+    assert error_of(os.close, fd) == "ENOSPC"
+    m.expect_log("f.b2frame: closed with unwritten data: it stays at its last commit")
+    assert capabilities(m.mnt / "f") == capabilities(m.stored("f")) == CAPABILITY
+
+
 def test_changes_after_capabilities_that_the_daemon_took(mount, root):
     """The kernel removes what it was told is there: that the backing file has
     none by then is nobody's failure."""

@@ -52,7 +52,7 @@ bool file_wants_vouch(const struct file *f);
 /*
  * Restores the capabilities that writes to the backing file have removed. To be called after those
  * writes; `how` says whether they have to be durable: the sync of the commit came too early for
- * that. If they cannot be set they are gone, and the log says so.
+ * that. If they cannot be set they are gone, and the log says so. Needs no lock for COMMIT_LATER.
  */
 NODISCARD int file_put_caps_back(struct file *f, enum durability how);
 

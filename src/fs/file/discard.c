@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "fs/file/alone.h"
+#include "fs/file/commit.h"
 #include "fs/file/load.h"
 #include "fs/file/loss.h"
 #include "fs/file/write.h"
@@ -54,6 +55,8 @@ static void discard(struct file *f)
 	struct stat st = {0};
 
 	drop_dirty(f);
+	if (frame_compare_root(f->frame) != ROOT_OTHER) /* workers may have stored something */
+		IGNORE(file_put_caps_back(f, COMMIT_LATER));
 	IGNORE(stat_fd(f->fd, &st)); /* before it is read: what changes meanwhile is noticed */
 	f->lost = file_reopen(f) < 0;
 	uncommitted_remove(f);
@@ -106,8 +109,7 @@ static void cut_end(struct file *f)
 {
 	caps_hold(f->inode, f->fd);
 	frame_cut_given_up(f->frame);
-	IGNORE(caps_put_back(f->inode, f->fd));
-	caps_forget(f->inode);
+	IGNORE(file_put_caps_back(f, COMMIT_LATER));
 }
 
 bool file_has_a_name(const struct file *f)
