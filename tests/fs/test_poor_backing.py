@@ -107,6 +107,21 @@ def test_a_name_that_was_a_second_one(mount, poor):
     assert sorted(os.listdir(poor.source)) == ["second.b2frame", "x.b2frame"]
 
 
+@pytest.mark.parametrize("poor", [("links",)], indirect=True)
+def test_an_open_file_that_gets_another_backing_name(mount, poor):
+    """Not by a second name, which would be another file: libfuse keeps what is open under a name of
+    its own when the first one goes, and everybody would see that."""
+    (poor.source / "x").write_bytes(b"plain in the backing directory")
+    m = mount(backing=poor.path)
+    with open(m.mnt / "new", "wb", buffering=0) as f:
+        f.write(b"some")
+        assert rename(m.mnt / "new", m.mnt / "x") == 0
+        assert os.listdir(m.mnt) == ["x"]
+        f.write(b" text")
+    assert (m.mnt / "x").read_bytes() == b"some text"
+    assert os.listdir(poor.source) == ["x.b2frame"]
+
+
 def test_a_directory_with_nothing_that_is_shown_is_removed(mount, poor):
     """Its listing does not tell what sort of file each entry is."""
     m = mount(backing=poor.path)
@@ -319,6 +334,21 @@ def test_another_name_on_an_overlay(mount, work, overlay, change):
     assert [os.getxattr(m.backing / name, "user.of") for name in "bc"] == [b"b", b"c"]
     write_synced(m.mnt / "b", b"other")
     assert [(m.mnt / name).read_bytes() for name in "bc"] == [b"other", b"text"]
+
+
+def test_another_program_makes_an_overlay_copy_a_file_up(mount, work, overlay):
+    """By one of its names, by which the daemon has it open: the other does not lead to the copy."""
+    lower, overlay_at = overlay
+    (lower / "a").write_bytes(b"text")
+    os.link(lower / "a", lower / "b")
+    m = mount("entry_timeout=0,attr_timeout=0", backing=work / "merged", start=False)
+    overlay_at(m.backing)
+    m.start()
+    assert os.path.samefile(m.mnt / "a", m.mnt / "b")
+    (m.backing / "a").chmod(0o600)
+    (m.mnt / "b").chmod(0o640)
+    for top in (m.mnt, m.backing):
+        assert [(top / name).stat().st_mode & 0o777 for name in "ab"] == [0o600, 0o640]
 
 
 def test_inode_numbers_that_do_not_last(mount, poor):
