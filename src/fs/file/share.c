@@ -208,7 +208,6 @@ void file_catch_up(struct file *f)
 
 	if (!f->sidecar.there)
 		return;
-	watch_detached(f);
 	IGNORE(sidecar_enter_soon(&f->sidecar, &how, &changed)); /* not now: at the next change */
 	sidecar_leave(&f->sidecar, how);
 	if (how != SIDECAR_NONE && changed)
