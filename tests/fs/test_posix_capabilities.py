@@ -14,6 +14,7 @@ from libdata import blob
 from libfault import Fault
 from libmount import DAEMON, wait_until
 from libposix import NOBODY, as_nobody, error_of, sync, with_gap, write_at
+from libstats import stats
 
 MiB = 1 << 20
 CAPS = "security.capability"
@@ -225,6 +226,27 @@ def test_capabilities_outlive_the_closing_of_gaps(mount, root):
     os.setxattr(fd, CAPS, CAPABILITY)
     wait_until(lambda: os.stat(m.stored("f")).st_size < before * 0.8, 250, "a shorter file")
     wait_until(lambda: capabilities(m.stored("f")) == CAPABILITY, 250, "the capabilities")
+    assert capabilities(fd) == CAPABILITY
+    os.close(fd)
+    m.unmount()
+    assert capabilities(m.stored("f")) == CAPABILITY
+
+
+def test_capabilities_outlive_an_fsync_by_the_log(mount, root):
+    """It makes the root on disk durable first, after which what that has replaced is punched out.
+    The file was committed without a sync, and was not known to be durable when it was opened."""
+    m = mount("chunksize=64K,codec=lz4,commit=1000")
+    (m.mnt / "f").write_bytes(blob(5, 8 * MiB, "noise"))
+    m.remount()
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    os.pwrite(fd, blob(6, 2 * MiB, "noise"), MiB)
+    os.close(os.dup(fd))
+    for n in range(64):
+        os.pwrite(fd, b"x" * 4096, 4 * MiB + n * 8192)
+    os.setxattr(fd, CAPS, CAPABILITY)
+    before = os.stat(m.stored("f")).st_blocks
+    os.fsync(fd)
+    assert stats(m)["log"]["records"] == 1 and os.stat(m.stored("f")).st_blocks < before
     assert capabilities(fd) == CAPABILITY
     os.close(fd)
     m.unmount()
