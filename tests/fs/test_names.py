@@ -332,6 +332,23 @@ def test_a_frame_meets_what_has_come_since(mount, seconds, suffix, flags):
         assert (m.mnt / "target").read_bytes() == (b"old" if flags else DATA)
 
 
+def test_a_name_that_was_missing_in_a_directory_that_is_gone(mount):
+    """The next one may have its place in the daemon's memory, and is another directory."""
+    m = mount()
+    old = frame(m, "x.b2f", b"old")
+    came = m.work / "came"
+    for n in range(100):
+        (m.mnt / "new").write_bytes(DATA)
+        came.mkdir()
+        shutil.copy(old, came / "x.b2f")
+        (m.mnt / "gone").mkdir()
+        assert not os.path.exists(m.mnt / "gone/x")
+        (m.mnt / "gone").rmdir()
+        os.rename(came, m.backing / f"d{n}")
+        os.rename(m.mnt / "new", m.mnt / f"d{n}/x")
+        assert os.listdir(m.backing / f"d{n}") == ["x.b2frame"], n
+
+
 def test_a_frame_replaces_a_link_that_was_made_since(mount):
     """With the suffix of what it is a link to."""
     m = mount()
