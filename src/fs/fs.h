@@ -73,7 +73,10 @@ struct fs {
 	struct keeper *keeper; /* from before the first request until after the last; else NULL */
 	struct pool_job warm; /* fs_warm_cache */
 	atomic_bool warming;
-	/* a sync of a file not open for writing failed: frames opened from now on are suspect */
+	/*
+	 * A sync of a file that was not open for writing failed: what is opened from now on, or
+	 * opened to write as well, is suspect.
+	 */
 	atomic_bool sync_failed;
 	atomic_bool kernel_reads_ahead; /* as far as -o readahead asks */
 	struct notify *notify; /* while requests are served */

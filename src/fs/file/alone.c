@@ -127,7 +127,6 @@ static int zero(struct file *f, uint64_t at, uint64_t len, bool *any)
 int file_zero(struct file *f, uint64_t at, uint64_t len)
 {
 	uint64_t most = 2 * (uint64_t)f->chunk_size; /* for those at both ends of the range */
-
 	bool any = false;
 
 	TRY(file_enter_budget(f, most, 0));

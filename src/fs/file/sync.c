@@ -293,12 +293,13 @@ int file_compact(struct file *f)
 
 static int sync_once(struct file *f, enum durability how)
 {
-	int rc = f->writable ? 1 : how == COMMIT_SYNC ? sync_read_only(f) : 0;
-
-	if (rc <= 0)
-		return rc;
-	rc = 0;
+	if (!f->writable) {
+		int rc = how == COMMIT_SYNC ? sync_read_only(f) : 0;
+		if (rc <= 0)
+			return rc;
+	}
 	pthread_rwlock_wrlock(&f->gate);
+	int rc = 0;
 	if (how == COMMIT_SYNC || file_changed(f)) {
 		rc = sync_gated(f, how);
 	} else {
