@@ -162,9 +162,10 @@ static int store_anew(struct file *f, uint32_t n)
 /*
  * The length of the file is no longer a whole number of items, so its chunks must not have items
  * any more (policy.h), or it is one again. Those that do not fit are stored again. So are the other
- * chunks of this commit: they lie between the former, which would leave gaps.
+ * chunks of this commit: they lie between the former, which would leave gaps. *may_be: whether the
+ * file may have such chunks.
  */
-static int store_all_anew(struct file *f, unfit_fn *unfit)
+static int store_all_anew(struct file *f, unfit_fn *unfit, bool *may_be)
 {
 	struct workspace *ws = workspace_get();
 	int rc = ws ? 0 : -ENOMEM;
@@ -179,8 +180,7 @@ static int store_all_anew(struct file *f, unfit_fn *unfit)
 	for (uint32_t n = 0; any && rc >= 0 && n < frame_nchunks(f->frame); n++)
 		if (frame_slot_is_new(f->frame, n))
 			rc = store_anew(f, n);
-	/* the next commit goes on with the rest */
-	*(unfit == is_typed ? &f->items_whole : &f->bytes_foreign) = rc < 0;
+	*may_be = rc < 0; /* the next commit goes on with the rest */
 	pthread_rwlock_unlock(&f->lock);
 	return rc < 0 ? rc : flush_all(f);
 }
@@ -189,10 +189,10 @@ static int store_all_anew(struct file *f, unfit_fn *unfit)
  * All of the file comes into memory for that, which cannot wait for the budget: a writer that waits
  * there may want the gate. So it is one file at a time.
  */
-static int store_unfit(struct file *f, unfit_fn *unfit)
+static int store_unfit(struct file *f, unfit_fn *unfit, bool *may_be)
 {
 	pthread_mutex_lock(&f->fs->bytewise);
-	int rc = store_all_anew(f, unfit);
+	int rc = store_all_anew(f, unfit, may_be);
 	pthread_mutex_unlock(&f->fs->bytewise);
 	return rc;
 }
@@ -258,9 +258,9 @@ static int sync_gated(struct file *f, enum durability how)
 	if (file_has_refused(f))
 		return file_commit_gated(f, COMMIT_PART);
 	if (must_become_bytewise(f))
-		TRY(store_unfit(f, is_typed));
+		TRY(store_unfit(f, is_typed, &f->items_whole));
 	else if (must_have_items(f))
-		TRY(store_unfit(f, is_foreign));
+		TRY(store_unfit(f, is_foreign, &f->bytes_foreign));
 	TRY(file_commit_gated(f, how));
 	if (how == COMMIT_SYNC)
 		file_log_committed(f);
