@@ -5,6 +5,7 @@ import contextlib
 import errno
 import mmap
 import os
+import signal
 import stat
 import threading
 import time
@@ -733,10 +734,10 @@ def test_a_part_before_bytes_that_never_come(mount):
 
 
 @contextlib.contextmanager
-def damaged_below_the_log(m):
+def damaged_below_the_log(m, size=8 * CHUNK):
     """(descriptor, bytes) of a file, of which a record has pages in each chunk. What is stored
     below those in the first one is damaged by then."""
-    fd, model = made(m, size=8 * CHUNK)
+    fd, model = made(m, size=size)
     model[:] = blob(8, len(model), "noise")
     os.pwrite(fd, model, 0)
     os.fsync(fd)
@@ -777,6 +778,40 @@ def test_damage_that_replay_finds(mount):
     assert shows_the_rest(m, model)
     assert len(records(m.backing / ASIDE)) == 1
     assert not log_of(m).exists()
+
+
+@contextlib.contextmanager
+def stuck_log(m):
+    """Whatever the daemon logs, it waits: the pipe that it writes to is full, and nobody reads."""
+    children = Path(f"/proc/{m.proc.pid}/task/{m.proc.pid}/children").read_text().split()
+    (cat,) = (n for n in children if Path(f"/proc/{n}/comm").read_text() == "cat\n")
+    os.kill(int(cat), signal.SIGSTOP)
+    wait_until(lambda: ") T " in Path(f"/proc/{cat}/stat").read_text(), 10, "its reader's stop")
+    pipe = os.open(f"/proc/{m.proc.pid}/fd/2", os.O_WRONLY | os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(pipe, b"\n" * PAGE)
+    try:
+        yield
+    finally:
+        os.kill(int(cat), signal.SIGCONT)
+        os.close(pipe)
+
+
+def test_closed_while_a_chunk_is_lost(mount):
+    """By then the file has nothing to store, but whoever closes it is told."""
+    m = mount("commit=20,chunksize=1M,blocksize=16K", start=False)
+    m.argv = ["bash", "-c", 'exec "$@" 2> >(exec cat)', "bash", *m.argv]
+    m.start()
+    with damaged_below_the_log(m, size=1 << 20) as (fd, _):
+        closed, told = os.dup(fd), []
+        closer = threading.Thread(target=lambda: told.append(error_of(os.close, closed)))
+        with stuck_log(m):
+            time.sleep(2.5)  # after two seconds without an fsync the chunk is stored
+            closer.start()
+            closer.join(0.2)
+        closer.join()
+        assert told == ["EIO"]
 
 
 def test_killed_while_a_chunk_is_lost(mount, work):
