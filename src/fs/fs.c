@@ -83,7 +83,7 @@ void fs_close(struct fs *fs)
 {
 	if (fs->pool)
 		ops_close_all(fs);
-	(void)intent_settle(fs->intent);
+	intent_settle(fs->intent, &fs->sync_failed);
 	intent_close(fs->intent);
 	checkpoint_close(fs->checkpoint);
 	pool_close(fs->pool);

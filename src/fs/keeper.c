@@ -131,8 +131,7 @@ static int commit_files(struct fs *fs, enum round round, uint64_t *patience, int
 			inode_put(fs->inodes, n, 1);
 		}
 	}
-	if (!intent_settle(fs->intent))
-		fs->sync_failed = true;
+	intent_settle(fs->intent, &fs->sync_failed);
 	return rc;
 }
 

@@ -36,6 +36,7 @@
 enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT, HOW_WRONG };
 
 #define SECTOR 512 /* bytes, of disks */
+#define THEN_WAIT 2u
 
 /* Which calls count. */
 #define CALL_READ 1u
@@ -63,7 +64,7 @@ struct control {
 	int64_t left;      /* calls until the one that fails is 1; 0: off */
 	uint32_t how, error;
 	uint32_t calls;    /* those that count */
-	uint32_t forever;  /* all later ones fail too */
+	uint32_t forever;  /* all later ones fail too, or, THEN_WAIT, wait as with HOW_WAIT */
 	uint32_t lose;
 	uint32_t hits;
 	char last[32];     /* the call that failed first */
@@ -136,7 +137,7 @@ static bool wait_for(unsigned call)
 {
 	const volatile struct control *c = control;
 
-	while (c->calls & call && c->how == HOW_WAIT)
+	while (c->calls & call && (c->how == HOW_WAIT || c->forever == THEN_WAIT))
 		usleep(1000);
 	return c->calls & call;
 }
@@ -145,7 +146,7 @@ static bool wait_for(unsigned call)
 static bool hit(unsigned call, const char *name)
 {
 	uint32_t how = control ? control->how : 0;
-	bool yes = false;
+	bool yes = false, later = false;
 
 	if (!control || !(control->calls & call))
 		return false;
@@ -154,7 +155,8 @@ static bool hit(unsigned call, const char *name)
 		control->left--;
 	} else if (control->left == 1) {
 		yes = true;
-		if (control->hits++ == 0)
+		later = control->hits++ > 0;
+		if (!later)
 			strncpy(control->last, name, sizeof control->last - 1);
 		if (!control->forever)
 			control->left = 0;
@@ -162,7 +164,7 @@ static bool hit(unsigned call, const char *name)
 	pthread_mutex_unlock(&lock);
 	if (yes && how == HOW_KILL && call != CALL_WRITE)
 		die();
-	if (yes && how == HOW_WAIT)
+	if (yes && (how == HOW_WAIT || (later && control->forever == THEN_WAIT)))
 		return wait_for(call);
 	return yes;
 }

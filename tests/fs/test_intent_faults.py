@@ -28,7 +28,7 @@ from libintent import (
     records,
 )
 from libmount import MountFailed, wait_until
-from libposix import NOBODY, as_nobody, error_of
+from libposix import NOBODY, as_nobody, error_of, write_at
 from libstats import stats
 
 CHUNK = 64 << 10
@@ -223,6 +223,33 @@ def test_the_sync_of_a_closed_file_failed(mount, work):
     fault.set(1, Fault.SYNC, errno.EIO)
     m.unmount()
     assert fault.came() and len(records(m.backing / ASIDE)) == 1
+
+
+def test_opened_after_the_sync_of_a_closed_file_failed(mount, work):
+    """While those of other files are under way: what is written to it now is believed only after
+    a commit with syncs."""
+    m = mount("commit=20,chunksize=64K,blocksize=16K", start=False)
+    m.allow("cframefs-intent.unapplied.1: keeps what was synced")
+    fault = Fault(m, work / "fault")
+    m.start()
+    fds = []
+    for name in "ab":
+        fds.append(made(m, name)[0])
+        for n in range(60):  # of few chunks: what a commit replaces is no reason for a sync
+            os.pwrite(fds[-1], blob(n, PAGE, "text"), 2 * PAGE * n)
+        os.fsync(fds[-1])
+    assert len(records(log_of(m))) == 2
+    fault.set(1, Fault.SYNC, errno.EIO, forever=Fault.THEN_WAIT)
+    for fd in fds:
+        os.close(fd)
+    wait_until(lambda: fault.control.hits == 2, 10, "the second sync")
+    writer = threading.Thread(target=write_at, args=(m.mnt / "a", 5, b"new"))
+    writer.start()
+    writer.join(0.5)
+    syncs = writer.is_alive()
+    fault.set(0)
+    writer.join()
+    assert syncs
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])

@@ -52,6 +52,7 @@ class Fault:
     CHANGE = WRITE | SPACE | SYNC | NAME  # what is on the disk
     # How, instead of an error. WAIT: until such calls count no more; WRONG: a read's bytes are.
     SHORT, KILL, WAIT, WRONG = 1, 2, 3, 4
+    THEN_WAIT = 2  # forever: the later ones do not fail, but wait
 
     def __init__(self, m, path):
         path.write_bytes(bytes(mmap.PAGESIZE))

@@ -421,13 +421,12 @@ static void settle_owed(struct intent *log, bool safe)
 	pthread_mutex_unlock(&log->lock);
 }
 
-bool intent_settle(struct intent *log)
+void intent_settle(struct intent *log, atomic_bool *failed)
 {
 	int fds[MAX_OWED];
-	bool all = true;
 
 	if (!log)
-		return true;
+		return;
 	pthread_mutex_lock(&log->lock);
 	unsigned n = log->nowed;
 	memcpy(fds, log->owed, n * sizeof *fds);
@@ -439,11 +438,11 @@ bool intent_settle(struct intent *log)
 	settle_removed(log, removed);
 	for (unsigned i = 0; i < n; i++) {
 		bool safe = fdatasync(fds[i]) == 0;
+		if (!safe)
+			*failed = true; /* before the other syncs, which may take long */
 		settle_owed(log, safe);
-		all &= safe;
 		close(fds[i]);
 	}
-	return all;
 }
 
 bool intent_waits(struct intent *log, uint64_t quiet)

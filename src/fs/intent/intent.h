@@ -17,6 +17,8 @@
 #include "fs/backing/backing.h"
 #include "fs/intent/record.h"
 
+#include <stdatomic.h>
+
 #define INTENT_ASIDE "cframefs-intent.unapplied."
 
 /*
@@ -81,9 +83,10 @@ bool intent_owe(struct intent *log, struct intent_mark *mark, int fd);
 void intent_removed(struct intent *log, struct intent_mark *mark);
 
 /*
- * Makes the syncs that are owed. False: one failed, so the next sync of that file proves nothing.
+ * Makes the syncs that are owed. Where one fails it sets *failed at once: the next sync of that
+ * file proves nothing.
  */
-bool intent_settle(struct intent *log);
+void intent_settle(struct intent *log, atomic_bool *failed);
 
 /*
  * To be called for a file whose records are needed but cannot be used now: the log's file gets a
