@@ -267,6 +267,7 @@ ssize_t block_estimate(struct block_plan *p, struct scratch *s, struct view samp
 	TRY(block_filter(p, s, &b, sample, &v));
 	if (codec->encode_cut)
 		cuts = cuts_even(v.n, count_parts(p));
+	cuts.bits = has_bitshuffle(p);
 	return codec->estimate(p->coder.state, v, &cuts);
 }
 

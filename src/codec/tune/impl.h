@@ -48,6 +48,12 @@ static inline bool tune_is_usual(uint32_t size)
  */
 uint32_t tune_period(struct view v);
 
+/*
+ * The size of the items, 2, 4 or 8, where these are whole numbers of both signs that need fewer
+ * bytes; else 0.
+ */
+uint32_t tune_signed(struct view v);
+
 /* True: there are no bytes but those of 7-bit text. */
 bool tune_is_text(struct view v);
 

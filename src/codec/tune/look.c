@@ -167,20 +167,33 @@ static bool is_certain(const struct tuner *t)
 	return known && !is_sparse(t);
 }
 
+static int try_bits(struct tuner *t, uint32_t size)
+{
+	const struct tune_report *r = t->report;
+	for (unsigned i = 0; i < r->ntried; i++)
+		if (r->tried[i].pipeline.filter[FILTER_SLOTS - 1] == FILTER_BITSHUFFLE &&
+		    r->tried[i].pipeline.typesize == size)
+			return 0;
+	return try_kind(t, TUNE_KIND_BITSHUFFLE, size);
+}
+
 /*
  * In bytes with few values, digits and commas or letters of genes, some bits never change and
  * others are rare, which the entropy of bytes does not show.
  */
 static int try_bits_of_bytes(struct tuner *t)
 {
-	const struct tune_report *r = t->report;
-	if (4 * byte_bits(t) > 9 * t->scanned.n)
-		return 0;
-	for (unsigned i = 0; i < r->ntried; i++)
-		if (r->tried[i].pipeline.filter[FILTER_SLOTS - 1] == FILTER_BITSHUFFLE &&
-		    r->tried[i].pipeline.typesize == 1)
-			return 0;
-	return try_kind(t, TUNE_KIND_BITSHUFFLE, 1);
+	return 4 * byte_bits(t) > 9 * t->scanned.n ? 0 : try_bits(t, 1);
+}
+
+/*
+ * What is above a small number repeats its sign: planes of bits say so by matches, and have it
+ * once. Entropies of bytes count it in each byte.
+ */
+static int try_bits_of_signed(struct tuner *t)
+{
+	uint32_t size = tune_signed(t->scanned);
+	return size ? try_bits(t, size) : 0;
 }
 
 /* True: all filters that were tried are more than a fourth worse than none. */
@@ -215,6 +228,7 @@ static int try_likely(struct tuner *t)
 		if (record || (i < nlikely && likely && !(text && is_behind_plain(r))))
 			TRY(try_item(t, item, record || (i < nbits && !text)));
 	}
+	TRY(try_bits_of_signed(t));
 	return try_bits_of_bytes(t);
 }
 

@@ -173,6 +173,37 @@ uint32_t tune_period(struct view v)
 	return 0;
 }
 
+/*
+ * True: in nearly all items the bytes above the lowest `width` repeat the sign of these, and there
+ * are both signs.
+ */
+static bool are_extended(struct view v, uint32_t size, uint32_t width)
+{
+	const uint32_t above = 64 - 8 * size, unused = 64 - 8 * width;
+	size_t n = (v.n - 8) / size, part = n / 16, others = 0, negative = 0;
+	for (size_t i = 0; i < n && others <= part; i++) {
+		uint64_t x = get_le64(v.p + i * size);
+		int64_t low = (int64_t)(x << unused) >> unused;
+		others += ((x ^ (uint64_t)low) << above) != 0;
+		negative += low < 0;
+	}
+	return others <= part && negative > part && n - negative > part;
+}
+
+#define SIGNED_MIN 512
+
+/* Pairs of items are none: their upper one does not repeat the sign of the lower one. */
+uint32_t tune_signed(struct view v)
+{
+	static const struct {
+		uint32_t size, width;
+	} kinds[] = {{8, 4}, {4, 2}, {2, 1}, {4, 3}, {8, 7}};
+	for (unsigned i = 0; v.n >= SIGNED_MIN && i < sizeof kinds / sizeof *kinds; i++)
+		if (are_extended(v, kinds[i].size, kinds[i].width))
+			return kinds[i].size;
+	return 0;
+}
+
 bool tune_is_text(struct view v)
 {
 	bool text = true;

@@ -65,7 +65,13 @@ static void count_literals(const struct zstd_finder *f, struct view v,
 /* Planes of more bits a byte, in 1/256, are not searched: matches in them are chance. */
 #define PLANE_NOISE (256 * 7)
 
-static uint64_t piece_bits(struct zstd_finder *f, struct view v, size_t stream)
+/*
+ * Unless they are so few planes of bits: a sign looks like noise, and comes again in each plane
+ * above the number. Of records the pieces are too short for such copies.
+ */
+#define BIT_PLANES 64
+
+static uint64_t piece_bits(struct zstd_finder *f, struct view v, size_t stream, bool searched)
 {
 	uint64_t tree = TREE_BITS * stream / STREAM_FULL, most = 8 * v.n;
 	uint32_t count[256];
@@ -73,7 +79,7 @@ static uint64_t piece_bits(struct zstd_finder *f, struct view v, size_t stream)
 	uint64_t bits = literals_bits(count, v.n), least = min_u64(bits + tree * (bits > 0), most);
 	struct zstd_parts parts;
 	uint64_t noise = f->search == ZSTD_PLANES ? PLANE_NOISE : ZSTD_NOISE;
-	if (!bits || bits * 256 > noise * v.n)
+	if (!bits || (!searched && bits * 256 > noise * v.n))
 		return least;
 	f->bits = (uint32_t)(256 * bits / v.n) | 1;
 	zstd_find(f, v, &parts);
@@ -91,12 +97,13 @@ size_t zstd_estimate(struct zstd_work *w, struct view src, const struct cuts *cu
 	uint32_t pieces = cuts->n > 1 ? cuts->n : 1;
 	struct zstd_finder f = {.w = w, .src = src.p, .known = {.rep = FIRST_OFFSETS},
 				.search = pieces > 1 ? ZSTD_PLANES : ZSTD_NEAR};
+	bool searched = cuts->bits && cuts->parts <= BIT_PLANES;
 	uint64_t bits = 0;
 	zstd_forget(w, f.search);
 	for (uint32_t i = 0, at = 0; i < pieces; i++) {
 		size_t until = pieces > 1 ? cuts_end(cuts, i, src.n) : src.n;
 		bits += BLOCK_BITS * src.n / STREAM_FULL;
-		bits += piece_bits(&f, view_part(src, at, until - at), src.n);
+		bits += piece_bits(&f, view_part(src, at, until - at), src.n, searched);
 		at = (uint32_t)until;
 	}
 	return bits / 8;

@@ -1,0 +1,28 @@
+"""The tuner and numbers whose bytes have something in common: signs, decimals, rows."""
+
+import numpy as np
+import pytest
+
+from libtyped import MIB, rng
+
+
+@pytest.mark.parametrize(
+    "dtype, most",
+    [("<i2", 0.45), ("<i4", 0.24), ("<i8", 0.12)],
+)
+def test_a_sign_counts_once(tuner, dtype, most):
+    """The upper bytes of small numbers repeat the sign, which their entropies do not show."""
+    item = np.dtype(dtype).itemsize
+    got = tuner.choose(rng().integers(-50, 50, MIB // item).astype(dtype).tobytes())
+    assert got.filters == ["bitshuffle"] and got.typesize == item, got
+    assert len(got.chunk) < most * MIB, got
+
+
+@pytest.mark.parametrize("dtype, most", [("<i4", 0.13), ("<i8", 0.07)])
+def test_a_sign_of_few_values(tuner, dtype, most):
+    """By their entropies these are bytes, not items."""
+    item = np.dtype(dtype).itemsize
+    numbers = np.round(rng().normal(scale=1.5, size=MIB // item))
+    got = tuner.choose(numbers.astype(dtype).tobytes())
+    assert got.filters == ["bitshuffle"] and got.typesize == item, got
+    assert len(got.chunk) < most * MIB, got
