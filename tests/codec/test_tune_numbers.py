@@ -26,3 +26,18 @@ def test_a_sign_of_few_values(tuner, dtype, most):
     got = tuner.choose(numbers.astype(dtype).tobytes())
     assert got.filters == ["bitshuffle"] and got.typesize == item, got
     assert len(got.chunk) < most * MIB, got
+
+
+def test_decimals(tuner):
+    """Their lower five bytes have as many values as there are digits behind the point."""
+    degrees = np.round(rng().uniform(-90, 90, MIB // 8), 5)
+    got = tuner.choose(degrees.astype("<f8").tobytes())
+    assert not got.filters and len(got.chunk) < 0.8 * MIB, got
+
+
+def test_rows_that_come_again(tuner):
+    """A picture of squares: a row is longer than what is looked at in one place."""
+    squares = rng().integers(0, 256, (24, 64, 3)).astype("u1")
+    image = squares.repeat(16, axis=0).repeat(16, axis=1)
+    got = tuner.choose(image.tobytes())
+    assert len(got.chunk) < image.nbytes / 60, got

@@ -57,10 +57,15 @@ static int try_copies(struct tuner *t, bool far)
 	return 0;
 }
 
-/* Places are chosen by a hash of their content, so that copies are sampled at the same places. */
+/*
+ * Places are chosen by a hash of their content, so that copies are sampled at the same places. They
+ * are of five bytes: decimals that became doubles have as many in common, and no more.
+ */
+#define COPY_CUT 24 /* bits of eight bytes that do not count */
 #define COPY_LOG 10
 #define COPY_EVERY 32
 #define WEAK 650      /* stored bytes of 1000 */
+#define STRONG 125
 #define COPY_FAR 1024 /* nearer ones are seen in short pieces, too */
 
 /* True: a sixteenth or more of one block has occurred before. */
@@ -68,30 +73,36 @@ static bool has_far_copies(struct view v)
 {
 	uint32_t last[1u << COPY_LOG] = {0}, found = 0, places = 0;
 	for (uint32_t i = 1; i + 8 <= v.n; i++) {
-		uint64_t x = get_le64(v.p + i), hash = x * HASH_FACTOR_64;
+		uint64_t x = get_le64(v.p + i) << COPY_CUT, hash = x * HASH_FACTOR_64;
 		if (hash >> 32 & (COPY_EVERY - 1))
 			continue;
 		uint32_t *slot = &last[hash >> (64 - COPY_LOG)];
 		places++;
-		found += *slot && i - *slot > COPY_FAR && get_le64(v.p + *slot) == x;
+		found += *slot && i - *slot > COPY_FAR && get_le64(v.p + *slot) << COPY_CUT == x;
 		*slot = i;
 	}
 	return 16 * found > places;
 }
 
-/* True: what seems best is a filter that saves less than a third. */
-static bool has_weak_filter(const struct tuner *t)
+/*
+ * True: what seems best is a filter that saves less than a third, or one that leaves little while
+ * matches alone leave at most half as much again: copies of rows would be most of what is left.
+ */
+static bool has_doubtful_filter(const struct tuner *t)
 {
-	const struct tune_trial *best = &t->report->tried[0];
-	return tune_can_estimate(t) && tune_is_filtered(&best->pipeline) &&
-	       tune_permille(best) > WEAK;
+	const struct tune_report *r = t->report;
+	const struct tune_trial *best = &r->tried[0], *plain = &r->tried[place_of_plain(r)];
+	if (!tune_can_estimate(t) || !tune_is_filtered(&best->pipeline))
+		return false;
+	uint32_t with = tune_permille(best);
+	return with > WEAK || (with < STRONG && 2 * tune_permille(plain) <= 3 * with);
 }
 
 /* Looks in one block for copies that the filter would break up. */
 static int find_copies(struct tuner *t, bool *found)
 {
 	*found = false;
-	if (!has_weak_filter(t))
+	if (!has_doubtful_filter(t))
 		return 0;
 	TRY(tune_gather(t, &one_block, TUNE_OTHER_PLACES));
 	*found = has_far_copies(t->gathered);
