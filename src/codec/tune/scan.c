@@ -132,6 +132,7 @@ void tune_scan(const struct kernels *k, struct tune_scan *scan, struct view v)
 
 #define LAG_MAX TUNE_ITEM_MAX
 #define LAG_BYTES 2048
+#define LAG_AGAIN (16u << 10)
 #define LAG_PART 128 /* at most 255: counted in a byte, so that the compiler uses whole vectors */
 
 /* How many of the first n bytes equal the one `lag` further on. */
@@ -148,9 +149,27 @@ static uint32_t equal_at(struct view v, size_t lag, size_t n)
 }
 
 /*
+ * True: the lag is a multiple of a usual item's size, which does as well elsewhere. Of all
+ * multiples the one is found that has most bytes in common by chance.
+ */
+static bool is_multiple(struct view v, uint32_t lag)
+{
+	size_t n = min_u64(v.n - lag, LAG_AGAIN) / LAG_PART * LAG_PART;
+	int64_t equal = equal_at(v, lag, n);
+	for (uint32_t usual = TUNE_USUAL_MAX; usual > 1; usual /= 2) {
+		if (lag % usual)
+			continue;
+		int64_t more = equal - equal_at(v, usual, n);
+		if (more <= 0 || more * more <= 4 * equal) /* two standard deviations */
+			return true;
+	}
+	return false;
+}
+
+/*
  * In records a byte equals the one a record further on more often than other neighbours. The same
  * holds for multiples of the record's length, so the shortest distance that comes close to the best
- * one is taken.
+ * one is taken; of usual items whose bytes are equal by chance it may be any multiple.
  */
 uint32_t tune_period(struct view v)
 {
@@ -167,10 +186,10 @@ uint32_t tune_period(struct view v)
 	uint32_t mean = (uint32_t)(sum / LAG_MAX);
 	if (best < mean + mean / 4 + LAG_BYTES / 64)
 		return 0;
-	for (uint32_t lag = 1; lag <= LAG_MAX; lag++)
-		if (equal[lag] >= best - (best - mean) / 8)
-			return tune_is_usual(lag) ? 0 : lag;
-	return 0;
+	uint32_t lag = 1;
+	while (equal[lag] < best - (best - mean) / 8)
+		lag++;
+	return tune_is_usual(lag) || is_multiple(v, lag) ? 0 : lag;
 }
 
 /*
