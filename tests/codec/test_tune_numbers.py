@@ -35,6 +35,16 @@ def test_decimals(tuner):
     assert not got.filters and len(got.chunk) < 0.8 * MIB, got
 
 
+def test_decimals_on_a_track(tuner):
+    """Neighbours differ by little, but as doubles not in their lower bytes."""
+    for seed in range(4):
+        steps = np.random.default_rng(seed).normal(scale=1e-5, size=(MIB // 16, 2))
+        track = np.cumsum(steps, axis=0) + (47, 8)
+        track[::1000] = np.nan
+        got = tuner.choose(np.round(track, 6).astype("<f8").tobytes())
+        assert not got.filters and len(got.chunk) < 0.36 * MIB, (seed, got)
+
+
 def test_rows_that_come_again(tuner):
     """A picture of squares: a row is longer than what is looked at in one place."""
     squares = rng().integers(0, 256, (24, 64, 3)).astype("u1")

@@ -110,8 +110,9 @@ static int find_copies(struct tuner *t, bool *found)
 }
 
 /*
- * True: what seems best is a filter for text, or one for usual items although matches save much;
- * and no filter at all is a close second: copies did not make up for more than a fourth of text.
+ * True: what seems best is a filter for decimals, which have more copies than short pieces show; or
+ * one for text, or for usual items although matches save much, and no filter at all is a close
+ * second: copies did not make up for more than a fourth of text.
  */
 static bool may_have_copies(const struct tuner *t)
 {
@@ -121,7 +122,7 @@ static bool may_have_copies(const struct tuner *t)
 		return false;
 	uint32_t with = tune_permille(best), without = tune_permille(plain);
 	bool usual = t->wordy && tune_is_usual(best->pipeline.typesize);
-	return (usual && 8 * without <= 9 * with + 8) ||
+	return (usual && 8 * without <= 9 * with + 8) || t->decimals ||
 	       (4 * without <= 5 * with && tune_is_text(t->gathered));
 }
 

@@ -54,6 +54,9 @@ uint32_t tune_period(struct view v);
  */
 uint32_t tune_signed(struct view v);
 
+/* True: doubles that were written with up to six digits behind the point, as tables are. */
+bool tune_are_decimals(struct view v);
+
 /* True: there are no bytes but those of 7-bit text. */
 bool tune_is_text(struct view v);
 
@@ -89,6 +92,7 @@ struct tuner {
 	size_t block;               /* block size of a trial; 0: all that is gathered is one   */
 	uint32_t before;            /* item size of the last choice for the file; 0: none      */
 	bool wordy;                 /* matches save much without any filter                    */
+	bool decimals;              /* tune_are_decimals                                       */
 	bool no_shuffle;            /* differences were far better than shuffled bytes ...     */
 	bool no_delta;              /* ... or far worse                                        */
 };

@@ -223,6 +223,34 @@ uint32_t tune_signed(struct view v)
 	return 0;
 }
 
+#define DECIMALS 1e6
+#define DECIMAL_MAX 1e6 /* of larger ones some are decimals by chance */
+
+/* True: a few digits behind the point write this fraction. */
+static bool is_decimal(double x)
+{
+	if (x >= DECIMAL_MAX)
+		return false;
+	double scaled = x * DECIMALS, off = scaled - (double)(int64_t)(scaled + 0.5);
+	return off <= scaled / 2e15 && -off <= scaled / 2e15;
+}
+
+bool tune_are_decimals(struct view v)
+{
+	size_t n = v.n / sizeof(double), decimals = 0, others = 0;
+	for (size_t i = 0; i < n && others <= n / 8; i++) {
+		uint64_t bits = get_le64(v.p + i * sizeof(double)) & INT64_MAX;
+		double x;
+		memcpy(&x, &bits, sizeof x);
+		if (!(x < 0x1p52 && (double)(int64_t)x < x))
+			continue; /* a whole number, or none */
+		bool decimal = is_decimal(x);
+		decimals += decimal;
+		others += !decimal;
+	}
+	return others <= n / 8 && decimals > n / 2;
+}
+
 bool tune_is_text(struct view v)
 {
 	bool text = true;
