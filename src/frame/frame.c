@@ -182,6 +182,11 @@ bool frame_is_ours(const struct frame *f)
 	return f->had_note && (first == f->index.n || index_get(&f->index, first) > 0);
 }
 
+bool frame_is_part(const struct frame *f)
+{
+	return f->full != f->seq;
+}
+
 bool frame_writable(const struct frame *f)
 {
 	return f->writable;

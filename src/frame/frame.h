@@ -110,6 +110,9 @@ bool frame_writable(const struct frame *f);
  */
 bool frame_went_back(const struct frame *f);
 
+/* True: the newest root is one of a COMMIT_PART, and its writer did not come to make another. */
+bool frame_is_part(const struct frame *f);
+
 /* True: there is a fixed metalayer of that name. *content is borrowed until frame_close. */
 bool frame_meta(const struct frame *f, const char *name, struct view *content);
 

@@ -8,9 +8,10 @@ import subprocess
 import pytest
 
 from libdata import KINDS, blob
+from libfault import Fault
 from libmount import CFRAME
 from libposix import error_of
-from libsteps import LIMIT, OPTIONS, perform, put, same_through_mount
+from libsteps import LIMIT, OPTIONS, perform, put, resize, same_through_mount
 
 blosc2 = pytest.importorskip("blosc2") if os.environ.get("CI") != "true" else __import__("blosc2")
 
@@ -339,6 +340,108 @@ def test_chunks_of_bytes_where_a_part_brings_the_items_back(mount):
     assert schunk.typesize == 4
     heads = libblosc.chunk_heads(schunk)
     assert [block for item, block, _ in heads if item == 1 and block % 4 == 0] == []
+
+
+def foreign_chunks(schunk):
+    """How many chunks of bytes stand beside a header of items as the library alone makes them."""
+    item = schunk.typesize
+    return sum(width == 1 and size % item == 0 for width, size, _ in libblosc.chunk_heads(schunk))
+
+
+def test_killed_after_a_part_that_brings_the_items_back(mount, work, reference):
+    """The header names the items then, and a chunk of bytes still stands beside them. The next
+    commit that is no part finds it by that."""
+    m = mount(
+        "typesize=4,filter=shuffle,chunksize=64K,blocksize=16K,codec=lz4,commit=0,intent=0",
+        start=False,
+    )
+    m.allow("went back to its newest whole state")
+    fault, chunk, size = Fault(m, work / "fault"), 65_536, 96 * 65_536
+    path, stored = m.mnt / "f", m.stored("f")
+    for n in [*range(115, 300, 15)] * 4:  # which write comes after a part depends on the load
+        m.start()
+        path.write_bytes(blob(1, size - 1, "floats"))
+        m.unmount()
+        schunk = libblosc.open_frame(stored, "a")
+        schunk.update_data(1, blob(2, chunk, "floats"), copy=True)
+        del schunk
+        m.start()
+        fd = os.open(path, os.O_RDWR)
+        fault.set(n, Fault.CHANGE, how=Fault.KILL)
+        error_of(os.pwrite, fd, b"1", size - 1)
+        for k in range(8):
+            error_of(os.pwrite, fd, blob(k, size - 2 * chunk, "floats"), 2 * chunk)
+        error_of(os.close, fd)
+        came = fault.came()
+        fault.set(0)
+        assert m.kill() or came
+        schunk = libblosc.open_frame(stored)
+        seen = schunk.typesize == 4 and foreign_chunks(schunk) > 0
+        m.start()
+        expect = bytearray(path.read_bytes())
+        with open(path, "r+b") as f:
+            f.truncate(size)
+            f.write(b"once more")
+        resize(expect, size)
+        put(expect, 0, b"once more")
+        m.unmount()
+        schunk = libblosc.open_frame(stored)
+        assert schunk.typesize == 4 and foreign_chunks(schunk) == 0, n
+        reference.check(stored, bytes(expect), n)
+        if seen:
+            break
+    assert seen
+
+
+@pytest.mark.parametrize("way", ["go", "come"])
+def test_killed_while_chunks_are_stored_anew(mount, work, reference, way):
+    """At each write to the disk of an fsync at which the items of a file go or come, some of whose
+    chunks the library has written."""
+    m = mount(
+        "typesize=4,filter=shuffle,chunksize=64K,blocksize=16K,codec=lz4,commit=0,intent=0",
+        start=False,
+    )
+    m.allow("went back to its newest whole state")
+    fault, chunk = Fault(m, work / "fault"), 65_536
+    path, stored = m.mnt / "f", m.stored("f")
+    size = 5 * chunk - (way == "come")
+    n, came, shown = 1, True, set()
+    while came:
+        m.start()
+        expect = bytearray(blob(1, size, "floats"))
+        path.write_bytes(expect)
+        m.unmount()
+        schunk = libblosc.open_frame(stored, "a")
+        assert schunk.typesize == (1 if way == "come" else 4)
+        put(expect, chunk, b"7" * chunk)
+        schunk.update_special(1, blosc2.SpecialValue.VALUE, b"7" * schunk.typesize)
+        put(expect, 3 * chunk, blob(3, chunk, "floats"))
+        schunk.update_data(3, bytes(expect[3 * chunk : 4 * chunk]), copy=True)
+        del schunk
+        m.start()
+        fd = os.open(path, os.O_RDWR)
+        fault.set(n, Fault.CHANGE, how=Fault.KILL)
+        error_of(os.pwrite, fd, b"1", size)
+        error_of(os.fsync, fd)
+        error_of(os.close, fd)
+        came = fault.came()
+        fault.set(0)
+        assert m.kill() or came
+        got = libblosc.chunk_bytes(libblosc.open_frame(stored))
+        assert got in (expect, expect + b"1"), n
+        shown.add(len(got))
+        reference.check(stored, got, n)
+        assert subprocess.run([CFRAME, "verify", stored]).returncode == 0
+        m.start()
+        for more in (b"2", b"345", b"6", b"789"):
+            assert path.read_bytes() == got, n
+            with open(path, "ab") as f:
+                f.write(more)
+            got += more
+            reference.check(stored, got, n)
+        m.unmount()
+        n += 1
+    assert n > 8 and len(shown) == 2
 
 
 @pytest.mark.parametrize("size", [196_607, 196_608])

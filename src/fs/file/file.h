@@ -79,8 +79,9 @@ struct file {
 	 */
 	bool items_whole;
 	/*
-	 * The header said 1 when the file was opened, so that some chunk of single bytes may be of
-	 * another program, and unfit beside items.
+	 * The header said 1 when the file was opened, or may have until a commit in part that was
+	 * the last one. So some chunk of single bytes may be of another program, and unfit beside
+	 * items.
 	 */
 	bool bytes_foreign;
 
