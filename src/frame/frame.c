@@ -130,6 +130,7 @@ static int create(struct frame *f, const struct pipeline *p, uint32_t chunk_size
 		root.type_size = p->typesize;
 	header_build(bytes, p, chunk_size);
 	header_set_root(bytes, &root);
+	header_imply_item(bytes, root.type_size);
 	int rc = buf_append(&all, view_of(bytes, sizeof bytes));
 	if (rc == 0)
 		rc = trailer_append(&all, &f->vlmeta, view_of(NULL, 0));

@@ -101,9 +101,9 @@ def test_chunks_of_items_leave_their_size_to_the_typesize(mount, reference, pipe
     and into the chunks of a file that is opened again."""
     m = mount(f"chunksize=64K,pipeline={pipeline}")
     data = blob(1, 400_000, "ramp")
-    for _ in range(2):
+    for part in (b"", data, data):
         with open(m.mnt / "f", "ab") as f:
-            f.write(data)
+            f.write(part)
         m.remount()
         schunk = libblosc.open_frame(m.stored("f"))
         shuffle = schunk.cparams.filters.index(blosc2.Filter.SHUFFLE)
