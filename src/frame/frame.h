@@ -331,6 +331,9 @@ void frame_set_pipeline(struct frame *f, const struct pipeline *p);
  */
 uint32_t frame_chunk_item(const struct frame *f);
 
+/* The block size that the header names, for such items: while it hides these it has another one. */
+uint32_t frame_block_size(const struct frame *f, uint32_t item);
+
 /*
  * Announces chunks with items of `size` bytes. While the frame ends inside an item, its header says
  * 1; as soon as the length is a multiple of `size`, it says that. (The library makes holes with the

@@ -25,6 +25,9 @@
 /* The chunk size of a frame of another program that never received data, and therefore has none. */
 #define FRAME_DEFAULT_CHUNK (1u << 20)
 
+/* Blocks of a hole in a frame that names no block size: small enough to be cheap in a cache. */
+#define HOLE_BLOCK (64u << 10)
+
 /* All in one file, or a directory of files. */
 enum frame_layout { FRAME_CONTIGUOUS, FRAME_SPARSE };
 

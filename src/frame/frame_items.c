@@ -31,17 +31,30 @@ uint32_t frame_chunk_item(const struct frame *f)
 	return f->type_size;
 }
 
+uint32_t frame_block_size(const struct frame *f, uint32_t item)
+{
+	uint32_t block = f->info.block_size, rest = block % item;
+	return rest && rest == item - 1 ? block + 1 : block - rest;
+}
+
 /*
- * Delta has no form of single bytes, so that chunks have items although the header says 1. The
- * library makes holes of what the header says, with buffers that are too small for such chunks, and
- * keeps those where both have blocks of one size (policy.h). So the header has another one then.
+ * Chunks of items may stay where the header says 1: those of a large file, and those of filters
+ * that have no form of single bytes. The library makes holes, and what it writes itself, of what
+ * the header says, and keeps the buffers for these, which are too small for items, for a chunk
+ * whose blocks are no larger (policy.h). So the header has one byte less then.
  */
 static void enter_block_size(struct frame *f, bool hidden)
 {
-	uint32_t block = f->info.block_size, whole = block - block % f->type_size;
-	uint32_t other = whole < f->info.chunk_size ? whole + 1 : whole - 1;
-	if (whole && memchr(f->info.pipeline.filter, FILTER_DELTA, FILTER_SLOTS))
-		header_set_block_size(f->head.p, hidden ? other : whole);
+	uint32_t item = f->type_size, block = frame_block_size(f, item);
+
+	if (item > min_u64(CHUNK_MAX_TYPESIZE, f->info.chunk_size)) /* no chunk has such */
+		return;
+	if (hidden) {
+		block = (uint32_t)min_u64(block < item ? HOLE_BLOCK : block, f->info.chunk_size);
+		block -= block % item + 1;
+	}
+	if (block != f->info.block_size)
+		header_set_block_size(f->head.p, block);
 }
 
 void commit_enter_root(struct frame *f, const struct header_root *root)

@@ -8,9 +8,6 @@
 
 #include <assert.h>
 
-/* Blocks of a hole in a frame that names no block size: small enough to be cheap in a cache. */
-#define HOLE_BLOCK (64u << 10)
-
 /*
  * The latest end of a chunk at `at`. A chunk of the root on disk ends within that root's chunk
  * area. The length of a pending one is known and must be used: the bytes behind it may be lent to

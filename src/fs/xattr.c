@@ -39,7 +39,7 @@ static int get_chunksize(struct file *f, struct buf *out)
 
 static int get_blocksize(struct file *f, struct buf *out)
 {
-	return buf_print(out, "%u", frame_info(f->frame)->block_size);
+	return buf_print(out, "%u", frame_block_size(f->frame, frame_chunk_item(f->frame)));
 }
 
 static int get_shape(struct file *f, struct buf *out)

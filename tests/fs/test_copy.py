@@ -354,3 +354,19 @@ def test_chunks_that_other_readers_refuse_go_by_bytes(mount, blosc2, what):
     m.unmount()
     assert stored_bytes(blosc2, m.stored("target")) == expect
     verify(m, "target")
+
+
+def test_blocks_of_bytes_that_are_a_little_larger_than_those_of_items(mount, reference):
+    """The reference keeps its buffers for slices of blocks that are no larger, although items need
+    more room than bytes: such a chunk goes by bytes, in blocks that are smaller."""
+    chunk = 65_532
+    m = mount(f"filter=shuffle,typesize=12,codec=lz4,blocksize=4K,chunksize={chunk}")
+    items = (blob(1, 8 << 10, "noise") + bytes(8 << 10)) * 4
+    (m.mnt / "to").write_bytes(items[:chunk] * 4)
+    m.remount(f"filter=none,tune=off,codec=lz4,blocksize=4K,chunksize={chunk}")
+    text = blob(2, chunk, "text")
+    (m.mnt / "from").write_bytes(text)
+    with open(m.mnt / "from", "rb") as source, open(m.mnt / "to", "r+b") as target:
+        assert os.copy_file_range(source.fileno(), target.fileno(), chunk, 0, chunk) == chunk
+    m.unmount()
+    reference.check(m.stored("to"), items[:chunk] + text + 2 * items[:chunk], 1)

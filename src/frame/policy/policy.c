@@ -35,18 +35,19 @@ static void note_item(struct pipeline *p)
  * without lossy filters: another program may have rounded its own arrays by them, but what is
  * written through the mount has to read back as it was.
  */
-static struct pipeline recover_item(const struct pipeline *header)
+static struct pipeline recover_item(const struct frame *f, uint32_t typesize)
 {
-	struct pipeline p = *header;
+	struct pipeline p = frame_info(f)->pipeline;
 
+	p.typesize = typesize;
 	if (p.typesize == 1)
 		p.typesize = filters_noted_item(p.filter, p.meta);
 	for (int i = 0; i < FILTER_SLOTS; i++) {
-		const struct filter *f = filter_by_id(p.filter[i]);
-		if (f && f->loses)
+		const struct filter *row = filter_by_id(p.filter[i]);
+		if (row && row->loses)
 			p.filter[i] = p.meta[i] = 0;
 	}
-	p.blocksize -= p.blocksize % p.typesize;
+	p.blocksize = frame_block_size(f, p.typesize);
 	return p;
 }
 
@@ -64,12 +65,12 @@ void policy_follow(struct policy *p, const struct settings *s, struct frame *f)
 		[SETTINGS_TUNE_SIZE] = TUNE_SIZE, [SETTINGS_TUNE_SPEED] = TUNE_SPEED,
 	};
 	bool empty = frame_size(f) == 0;
-	struct pipeline own = frame_info(f)->pipeline;
+	uint32_t item = frame_info(f)->pipeline.typesize;
 	char why[160];
 
-	if (!empty && own.typesize == 1) /* a tail may hide it in the header */
-		own.typesize = frame_chunk_item(f);
-	own = recover_item(&own);
+	if (!empty && item == 1) /* a tail may hide it in the header */
+		item = frame_chunk_item(f);
+	struct pipeline own = recover_item(f, item);
 	p->pipeline = empty || pipeline_check(&own, why, sizeof why) < 0 ? s->pipeline : own;
 	p->items = item_size(empty ? &p->pipeline : &own);
 	if (s->insist_pipeline)
@@ -134,13 +135,30 @@ static bool bytewise(const struct pipeline *p, struct pipeline *out)
 	return fits;
 }
 
-/* A block size that no chunk of whole items has. */
+static uint32_t block_size(const struct pipeline *p)
+{
+	return p->blocksize ? p->blocksize : SETTINGS_BLOCKSIZE;
+}
+
+/* The size that blocks of these items have, less one byte: no chunk of whole items has it. */
 static void set_odd_blocks(const struct policy *p, struct pipeline *out, size_t nbytes)
 {
-	uint32_t block = out->blocksize ? out->blocksize : SETTINGS_BLOCKSIZE;
+	uint32_t block = block_size(out);
 
+	if (p->items > 1 && block > p->items)
+		block -= block % p->items + 1;
 	block = (uint32_t)min_u64(block, nbytes);
 	out->blocksize = p->items > 1 && block % p->items == 0 ? block - 1 : block;
+}
+
+/*
+ * True: a reader has new buffers for blocks of these items after such blocks of bytes, as these are
+ * smaller; or so much larger that theirs will do.
+ */
+static bool is_apart(uint32_t block, const struct pipeline *p, uint32_t items)
+{
+	uint32_t whole = block_size(p) - block_size(p) % items;
+	return block < whole || block - whole >= 4 * items;
 }
 
 /* May chunks of whole items stand in a file of this size? */
@@ -258,7 +276,7 @@ int policy_choose(struct policy *p, struct scratch *s, const struct policy_chunk
 
 void policy_lend(struct policy *p, struct frame *f, struct policy_origin *out)
 {
-	out->pipeline = recover_item(&frame_info(f)->pipeline);
+	out->pipeline = recover_item(f, frame_info(f)->pipeline.typesize);
 	pthread_mutex_lock(&p->lock);
 	out->items = p->items;
 	pthread_mutex_unlock(&p->lock);
@@ -274,23 +292,27 @@ static bool may_adopt(const struct policy *p, const struct policy_guest *g)
 	       pipeline_check(&o->pipeline, why, sizeof why) >= 0;
 }
 
-/* May it stand beside chunks of this item size? */
-static bool stands_beside(const struct policy *p, const struct policy_guest *g, uint32_t items)
+/* May it stand beside chunks of the file's items, or of its origin's if the file adopts these? */
+static bool stands_beside(const struct policy *p, const struct policy_guest *g, bool adopt)
 {
+	uint32_t items = adopt ? g->origin->items : p->items;
+
+
 	if (g->typesize > 1)
 		return g->typesize == items && whole_items(p, items, g->file_size, g->chunk_size);
-	return items == 1 || (items && g->blocksize % items);
+	return items == 1 ||
+	       (items && g->blocksize % items && is_apart(g->blocksize, &p->base, items) &&
+		is_apart(g->blocksize, adopt ? &g->origin->pipeline : &p->pipeline, items));
 }
 
 bool policy_admit(struct policy *p, const struct policy_guest *g, bool *adopted)
 {
 	pthread_mutex_lock(&p->lock);
 	*adopted = may_adopt(p, g);
-	uint32_t items = *adopted ? g->origin->items : p->items;
-	bool fits = stands_beside(p, g, items);
+	bool fits = stands_beside(p, g, *adopted);
 	*adopted &= fits;
 	if (*adopted) {
-		p->items = items;
+		p->items = g->origin->items;
 		p->pipeline = g->origin->pipeline;
 		p->chosen = p->first = false;
 	}

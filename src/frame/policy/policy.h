@@ -13,10 +13,11 @@
  *   slices are refused. Where the header says 1 to stay, what is written under delta with an item
  *   size in a filter has no filters instead.
  *
- * - It keeps its buffers from chunk to chunk while the block size stays the same, although a larger
- *   typesize needs larger ones, and writes past them. So a file has chunks of one item size at
- *   most, `items`, with blocks that are multiples of it; its other chunks have typesize 1, and
- *   blocks that never are.
+ * - It keeps its buffers from chunk to chunk while the block size stays the same, and for slices
+ *   while it does not grow, although a larger typesize needs larger ones (4 bytes more for each
+ *   byte of an item), and writes past them. So a file has chunks of one item size at most, `items`,
+ *   with blocks that are multiples of it; its other chunks have typesize 1, and blocks of one byte
+ *   less. So have holes where the header says 1: it makes them of what that says (frame_items.c).
  *
  * - It opens no chunk of a repeated value lazily that is not as wide as the header's items. We
  *   write none.

@@ -49,8 +49,9 @@ static void show_attr(const struct fs *fs, struct inode *n, const struct probed 
 	}
 	st->st_size = (off_t)probed->size; /* of a file that is not open */
 	st->st_blksize = BLKSIZE;
-	if (probed->blocksize >= BLKSIZE_MIN)
-		st->st_blksize = (blksize_t)min_u64(probed->blocksize, BLKSIZE_MAX);
+	uint32_t block = probed->blocksize + probed->blocksize % 2; /* see frame_block_size */
+	if (block >= BLKSIZE_MIN)
+		st->st_blksize = (blksize_t)min_u64(block, BLKSIZE_MAX);
 	pthread_mutex_lock(&n->lock);
 	/* last_size: it was closed while we looked, or opened before its mode forbade reading. */
 	if (n->file)
