@@ -60,3 +60,14 @@ def test_items_are_no_records_by_chance(tuner):
         numbers = np.random.default_rng(seed).integers(0, 256, MIB // 16) / 255
         found += tuner.choose(numbers.astype("<f4").tobytes()).period != 0
     assert found <= 2, found
+
+
+def test_records_with_runs(tuner):
+    """Runs of equal bytes in a record make near bytes equal, too, which speaks for no item."""
+    for seed in range(24):
+        r = np.random.default_rng(seed)
+        rows = np.zeros(8333, "<i4,<i2")
+        rows["f0"] = np.where(r.random(rows.size) < 0.3, -1, r.integers(0, 20, rows.size))
+        rows["f1"] = np.round(r.exponential(2, rows.size))
+        got = tuner.choose(rows.tobytes())
+        assert got.period and got.period % 6 == 0, (seed, got, got.period)

@@ -149,8 +149,9 @@ static uint32_t equal_at(struct view v, size_t lag, size_t n)
 }
 
 /*
- * True: the lag is a multiple of a usual item's size, which does as well elsewhere. Of all
- * multiples the one is found that has most bytes in common by chance.
+ * True: the lag is a multiple of a usual item's size, and the multiple before it does as well
+ * elsewhere. Of all multiples the one is found that has most bytes in common by chance. (That of
+ * the item's size itself has all runs of equal bytes, in records as well.)
  */
 static bool is_multiple(struct view v, uint32_t lag)
 {
@@ -159,7 +160,7 @@ static bool is_multiple(struct view v, uint32_t lag)
 	for (uint32_t usual = TUNE_USUAL_MAX; usual > 1; usual /= 2) {
 		if (lag % usual)
 			continue;
-		int64_t more = equal - equal_at(v, usual, n);
+		int64_t more = equal - equal_at(v, lag - usual, n);
 		if (more <= 0 || more * more <= 4 * equal) /* two standard deviations */
 			return true;
 	}
