@@ -62,6 +62,15 @@ def test_items_are_no_records_by_chance(tuner):
     assert found <= 2, found
 
 
+@pytest.mark.parametrize("dtype", ["<i2", "<i4", "<i8"])
+def test_small_numbers_that_come_again(tuner, dtype):
+    """Bits have no copies from places that are not a multiple of eight items away."""
+    numbers = np.round(rng().normal(scale=100, size=2501)).astype(dtype)
+    tiles = np.resize(numbers, MIB // numbers.itemsize)
+    got = tuner.choose(tiles.tobytes())
+    assert len(got.chunk) < tiles.nbytes / 10, got
+
+
 def test_records_with_runs(tuner):
     """Runs of equal bytes in a record make near bytes equal, too, which speaks for no item."""
     for seed in range(24):

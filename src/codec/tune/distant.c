@@ -2,6 +2,7 @@
  * Finds, with one whole block, what short pieces cannot show: bytes that occurred before, far away,
  * which a filter would break up.
  */
+#include "codec/filter.h"
 #include "codec/match.h"
 #include "codec/tune/impl.h"
 
@@ -86,7 +87,8 @@ static bool has_far_copies(struct view v)
 
 /*
  * True: what seems best is a filter that saves less than a third, or one that leaves little while
- * matches alone leave at most half as much again: copies of rows would be most of what is left.
+ * matches alone leave at most half as much again: copies of rows would be most of what is left. Or
+ * it is bits of small numbers: of copies these keep only what is a multiple of eight items away.
  */
 static bool has_doubtful_filter(const struct tuner *t)
 {
@@ -95,6 +97,8 @@ static bool has_doubtful_filter(const struct tuner *t)
 	if (!tune_can_estimate(t) || !tune_is_filtered(&best->pipeline))
 		return false;
 	uint32_t with = tune_permille(best);
+	if (t->has_signs && best->pipeline.filter[FILTER_SLOTS - 1] == FILTER_BITSHUFFLE)
+		return true;
 	return with > WEAK || (with < STRONG && 2 * tune_permille(plain) <= 3 * with);
 }
 

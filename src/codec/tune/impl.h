@@ -93,6 +93,7 @@ struct tuner {
 	uint32_t before;            /* item size of the last choice for the file; 0: none      */
 	bool wordy;                 /* matches save much without any filter                    */
 	bool decimals;              /* tune_are_decimals                                       */
+	bool has_signs;             /* tune_signed found an item                               */
 	bool no_shuffle;            /* differences were far better than shuffled bytes ...     */
 	bool no_delta;              /* ... or far worse                                        */
 };

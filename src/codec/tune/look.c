@@ -194,6 +194,7 @@ static int try_bits_of_bytes(struct tuner *t)
 static int try_bits_of_signed(struct tuner *t)
 {
 	uint32_t size = tune_signed(t->scanned);
+	t->has_signs = size > 0;
 	return size ? try_bits(t, size) : 0;
 }
 
