@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shutil
+import struct
 import subprocess
 import threading
 import time
@@ -132,6 +133,25 @@ def test_a_metalayer_that_cannot_be_decoded(work, blosc2):
     assert lines[0].startswith(f"{path}: metalayer one: corrupt: "), said
     assert lines[1].startswith(f"{path}: metalayer two?: corrupt: "), said
     assert subprocess.run([CFRAME, "cat", path], capture_output=True).stdout == bytes(5000)
+
+
+def test_a_metalayer_longer_than_its_chunk(work, blosc2):
+    """The library does not read it."""
+    path = work / "f.b2frame"
+    schunk = blosc2.SChunk(chunksize=4096, urlpath=str(path), contiguous=True, data=bytes(5000))
+    schunk.vlmeta["note"] = random.Random(1).randbytes(3000)  # a plain copy
+    assert verify(path) == (0, "")
+    raw = bytearray(path.read_bytes())
+    chunk = raw.index(b"\xc6", raw.rindex(b"\xa4note")) + 5
+    nbytes, block, cbytes = struct.unpack_from("<3I", raw, chunk + 4)
+    assert nbytes + 32 == cbytes
+    struct.pack_into("<3I", raw, chunk + 4, nbytes - 4, min(block, nbytes - 4), cbytes - 4)
+    path.write_bytes(raw)
+    schunk = blosc2.open(str(path))
+    with pytest.raises(RuntimeError):
+        schunk.vlmeta["note"]
+    code, said = verify(path)
+    assert code == 1 and said.startswith(f"{path}: metalayer note: corrupt: bytes behind"), said
 
 
 def test_an_array_that_a_mount_cannot_show(work, blosc2):
