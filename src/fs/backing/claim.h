@@ -12,6 +12,8 @@
 
 #include "fs/backing/backing.h"
 
+#include <limits.h>
+
 /* The daemon that is in the way. */
 struct holder {
 	char at[PATH_MAX]; /* where its mount is; "": not known  */
