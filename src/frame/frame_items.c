@@ -53,8 +53,7 @@ static void enter_block_size(struct frame *f, bool hidden)
 		block = (uint32_t)min_u64(block < item ? HOLE_BLOCK : block, f->info.chunk_size);
 		block -= block % item + 1;
 	}
-	if (block != f->info.block_size)
-		header_set_block_size(f->head.p, block);
+	header_set_block_size(f->head.p, block);
 }
 
 void commit_enter_root(struct frame *f, const struct header_root *root)

@@ -581,3 +581,20 @@ def test_holes_of_a_large_file_whose_items_a_tail_hides(mount, reference, blocks
         size = 4096 if blocksize == "ours" else blocksize
         assert os.getxattr(path, "user.cframefs.blocksize") == str(size).encode()
         assert libblosc.open_frame(m.stored("f")).blocksize == size
+
+
+def test_a_tail_comes_and_goes_while_a_file_is_open(mount, reference):
+    """Each header has the block size of its items, or one byte less while it hides these."""
+    m = mount("filter=shuffle,typesize=4,codec=lz4,intent=0,commit=0")
+    expect, seen = bytearray(half_noise(18 << 20)), []
+    (m.mnt / "f").write_bytes(expect)
+    with open(m.mnt / "f", "ab", buffering=0) as f:
+        for more in (b"", b"1", b"234", b"5678", b"9", b"abc"):
+            f.write(more)
+            expect += more
+            os.fsync(f.fileno())
+            schunk = libblosc.open_frame(m.stored("f"))
+            seen.append((schunk.typesize, schunk.blocksize))
+            reference.check(m.stored("f"), bytes(expect), 1)
+    whole, hidden = (4, 65_536), (1, 65_535)
+    assert seen == [whole, hidden, whole, whole, hidden, whole]

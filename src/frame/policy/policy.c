@@ -297,7 +297,6 @@ static bool stands_beside(const struct policy *p, const struct policy_guest *g, 
 {
 	uint32_t items = adopt ? g->origin->items : p->items;
 
-
 	if (g->typesize > 1)
 		return g->typesize == items && whole_items(p, items, g->file_size, g->chunk_size);
 	return items == 1 ||
