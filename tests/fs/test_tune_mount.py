@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from libchunk import is_stored
+from libframe import check_reference
 from libmount import wait_until
 from libposix import sync
 from libshare import stored_bytes
+from libsteps import same_through_mount
 from libtyped import MIB, audio_i2, image_u1, noise, records, rng, text, walk_f8
 
 
@@ -249,3 +251,36 @@ def test_incompressible_is_no_larger(mount):
     )  # whole blocks
     m.remount()
     assert (m.mnt / "noise").read_bytes() == data
+
+
+def steps_and_numbers():
+    """Steps of a simulation whose mesh stays, then numbers."""
+    r = rng()
+    mesh = r.normal(size=30_000).astype("f4").tobytes()
+    fields = (np.cumsum(r.normal(size=10_000)).astype("f4").tobytes() for _ in range(28))
+    steps = b"".join(mesh + field for field in fields)
+    walks = (np.cumsum(r.normal(size=MIB // 8)).tobytes() for _ in range(5))
+    return steps[: 4 * MIB] + b"".join(walks) + b"odd"
+
+
+def test_a_file_that_repeats_itself_for_a_while(mount, blosc2):
+    """Chunks in one block beside others; both ways, and overwritten at odd places."""
+    data = bytearray(steps_and_numbers())
+    m = mount()
+    path = m.mnt / "steps"
+    write_in_order(path, data)
+    m.unmount()
+    chunks = chunks_of(blosc2, m.stored("steps"))
+    sizes = [int.from_bytes(chunk[8:12], "little") for chunk in chunks]
+    assert min(sizes[:4]) > MIB - 256 and max(sizes[4:]) <= 64 << 10, sizes
+    assert sum(map(len, chunks[:4])) < 0.5 * 4 * MIB
+    check_reference(m.stored("steps"), data)
+    m.start()
+    with open(path, "r+b", buffering=0) as f:
+        for at in (5, 5 * MIB + 12_345, 9 * MIB - 3):
+            data[at : at + 4097] = rng().bytes(4097)
+            assert os.pwrite(f.fileno(), data[at : at + 4097], at) == 4097
+        os.fsync(f.fileno())
+    same_through_mount(path, data, seed=1)
+    m.unmount()
+    check_reference(m.stored("steps"), data, seed=2)

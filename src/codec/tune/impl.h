@@ -94,6 +94,7 @@ struct tuner {
 	bool wordy;                 /* matches save much without any filter                    */
 	bool decimals;              /* tune_are_decimals                                       */
 	bool has_signs;             /* tune_signed found an item                               */
+	bool repeats;               /* the best candidate has a chunk in one block             */
 	bool no_shuffle;            /* differences were far better than shuffled bytes ...     */
 	bool no_delta;              /* ... or far worse                                        */
 };
@@ -175,5 +176,11 @@ NODISCARD int tune_look(struct tuner *t);
  */
 NODISCARD int tune_look_far(struct tuner *t);
 NODISCARD int tune_look_for_copies(struct tuner *t);
+
+/*
+ * tune/repeat.c, after that: where most of the chunk comes again farther away than usual blocks
+ * reach, and this saves a fourth, makes one large block the best candidate, and sets t->repeats.
+ */
+NODISCARD int tune_look_for_repeats(struct tuner *t);
 
 #endif

@@ -181,6 +181,10 @@ static void settle(const struct tuner *t, const struct tune_input *in, struct pi
 	bool mixed = t->report->hint.mixed;
 	*out = best->pipeline;
 	r->permille = tune_permille(best);
+	if (t->repeats) {
+		r->again = AGAIN_TIE;
+		return;
+	}
 	if (!tune_pays(t->goal, best))
 		give_up(t, in, out);
 	if (!in->offset && near_tie(r))
@@ -209,6 +213,7 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 		return 0;
 	report->period = period_of(in, &before);
 	TRY(tune_look(&t));
+	TRY(tune_look_for_repeats(&t));
 	settle(&t, in, out);
 	remember_looks(&t, in, &before);
 	return 0;

@@ -8,7 +8,7 @@
  * or, for zstd, with an estimate of its output. A header only breaks near ties: it describes most
  * of the file, the samples describe the bytes at hand.
  *
- * The result depends on nothing but the arguments. Whatever the data, it takes a fifth of a
+ * The result depends on nothing but the arguments. Whatever the data, it takes a quarter of a
  * millisecond for zstd, one or two milliseconds for codecs that have to encode the samples, and no
  * memory but the scratch's own buffers.
  */
@@ -116,8 +116,9 @@ NODISCARD int tune_choose(struct scratch *s, const struct tune_goal *goal,
 void tune_unseen(const struct tune_goal *goal, struct pipeline *out);
 
 /*
- * Candidate number i of all that tune_choose may choose for this goal, so that every one can be
- * tried. `item`: another item or record size besides the usual ones; 0: none. False past the last.
+ * Candidate number i of all that tune_choose may choose for this goal in blocks of usual size, so
+ * that every one can be tried. `item`: another item or record size besides the usual ones; 0:
+ * none. False past the last.
  */
 bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, struct pipeline *out);
 

@@ -1,0 +1,105 @@
+/*
+ * Finds that most of a chunk comes again farther away than a block reaches: steps of a simulation
+ * whose mesh stays, tiles, copies of a file in an archive. Then the chunk becomes one block.
+ */
+#include "codec/match.h"
+#include "codec/tune/impl.h"
+
+#define FAR (64u << 10)    /* what is nearer is seen by a usual block, too */
+#define LARGEST (1u << 20) /* larger blocks would make reads of single ones slow */
+
+/*
+ * Places are those of one value, so that copies are looked at in the same places: one that is about
+ * as frequent as each value is in noise, where one in 256 places is enough.
+ */
+#define PIECES 32
+#define PIECE 128
+#define FREQUENT (PIECES * PIECE / 256)
+
+static int value_of_places(struct view v)
+{
+	uint32_t count[256] = {0}, least = UINT32_MAX;
+	int value = 0;
+	for (size_t k = 0; k < PIECES; k++)
+		for (size_t i = 0; i < PIECE; i++)
+			count[v.p[(v.n - PIECE) / PIECES * k + i]]++;
+	for (int i = 0; i < 256; i++) {
+		uint32_t off = count[i] > FREQUENT ? count[i] - FREQUENT : FREQUENT - count[i];
+		if (count[i] && off < least) {
+			least = off;
+			value = i;
+		}
+	}
+	return value;
+}
+
+#define COPY 32 /* bytes that are equal, and the least distance of places */
+#define PLACES_LOG 13
+#define SHARE (8u << 10)
+
+/* Where the last place was with the same hash, and how many places there were. */
+struct places {
+	uint32_t last[1u << PLACES_LOG], all, again;
+};
+
+/* Counts those of a share of the bytes, and which of them have occurred before, far away. */
+static void count_places(struct places *s, struct view v, size_t from, int value)
+{
+	const uint8_t *p = v.p + from, *end = v.p + min_u64(from + SHARE, v.n - COPY);
+	while (p < end && (p = memchr(p, value, (size_t)(end - p)))) {
+		uint32_t *slot = &s->last[hash_first(p, 8, PLACES_LOG)], at = (uint32_t)(p - v.p);
+		s->all++;
+		s->again += *slot && at - *slot > FAR && !memcmp(v.p + *slot, p, COPY);
+		*slot = at;
+		p += COPY;
+	}
+}
+
+/*
+ * True: of a fourth of the bytes there is a copy, far away. About half of the shares are looked at,
+ * in no regular order, so that half of these copies are found, whatever their distance.
+ */
+static bool comes_again(struct view v)
+{
+	struct places s = {.all = 0};
+	int value = value_of_places(v);
+	for (size_t i = 0; i * SHARE + COPY < v.n; i++)
+		if (HASH_FACTOR_64 >> i % 64 & 1)
+			count_places(&s, v, i * SHARE, value);
+	return 8 * s.again > s.all;
+}
+
+/* Encodes the gathered bytes in one block, and keeps it in *best if that is smaller. */
+static int try_whole(struct tuner *t, const struct pipeline *p, struct tune_trial *best)
+{
+	struct tune_trial trial;
+	struct pipeline one = *p;
+	one.blocksize = LARGEST - LARGEST % one.typesize;
+	TRY(tune_try_coded(t, &one, &trial));
+	if (trial.stored < best->stored)
+		*best = trial;
+	return 0;
+}
+
+int tune_look_for_repeats(struct tuner *t)
+{
+	struct tune_report *r = t->report;
+	struct view whole = view_part(t->sample, 0, min_u64(t->sample.n, LARGEST));
+	struct tune_trial best = {.stored = UINT32_MAX};
+	struct pipeline plain;
+	bool reaches = t->goal->base.codec == CODEC_ZSTD; /* the others reach back 64 KiB */
+	bool free = t->goal->free_blocksize && t->goal->aim != TUNE_SPEED;
+	if (!reaches || !free || whole.n <= 2 * FAR || !comes_again(whole))
+		return 0;
+	t->gathered = whole;
+	tune_build(t->goal, TUNE_KIND_PLAIN, 1, &plain);
+	tune_advise(t->goal, true, &plain);
+	TRY(try_whole(t, &plain, &best));
+	TRY(try_whole(t, &r->tried[0].pipeline, &best));
+	/* a fourth has to be saved, since readers of single blocks wait for all of it */
+	if (4 * tune_permille(&best) > 3 * min_u64(1000, tune_permille(&r->tried[0])))
+		return 0;
+	t->repeats = true;
+	tune_bring(r, &best, r->ntried < TUNE_TRIED_MAX ? r->ntried : r->ntried - 1, 0);
+	return 0;
+}
