@@ -33,6 +33,7 @@ def archive():
 
 
 REPEATS = {
+    "noise of 40,000 bytes": (lambda: again(40_000), 0.05),
     "noise of 70,000 bytes": (lambda: again(70_000), 0.08),
     "noise of 300,001 bytes": (lambda: again(300_001), 0.31),
     "noise of 700,000 bytes": (lambda: again(700_000), 0.71),
@@ -53,7 +54,7 @@ def test_repeats_are_one_block(tuner, kind):
 
 OTHERS = {
     "noise": noise,
-    "near repeats": lambda: again(30_000),
+    "near repeats": lambda: again(3_000),
     "once, too far away": lambda: noise()[: MIB - 100_000] + noise()[:100_000],
     "text": text,
 }

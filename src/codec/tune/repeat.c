@@ -5,7 +5,7 @@
 #include "codec/match.h"
 #include "codec/tune/impl.h"
 
-#define FAR (64u << 10)    /* what is nearer is seen by a usual block, too */
+#define FAR (32u << 10)    /* usual blocks do not see most of what is farther away */
 #define LARGEST (1u << 20) /* larger blocks would make reads of single ones slow */
 
 /*
@@ -89,7 +89,7 @@ int tune_look_for_repeats(struct tuner *t)
 	struct pipeline plain;
 	bool reaches = t->goal->base.codec == CODEC_ZSTD; /* the others reach back 64 KiB */
 	bool free = t->goal->free_blocksize && t->goal->aim != TUNE_SPEED;
-	if (!reaches || !free || whole.n <= 2 * FAR || !comes_again(whole))
+	if (!reaches || !free || whole.n <= 4 * FAR || !comes_again(whole))
 		return 0;
 	t->gathered = whole;
 	tune_build(t->goal, TUNE_KIND_PLAIN, 1, &plain);
