@@ -20,7 +20,7 @@
 void fs_init(struct fs *fs, const struct options *o)
 {
 	*fs = (struct fs){.opt = *o,
-			  .backing = {.root = -1, .proc = -1, .lock = -1},
+			  .backing = BACKING_NONE,
 			  .absent.lock = PTHREAD_MUTEX_INITIALIZER,
 			  .uncommitted.lock = PTHREAD_MUTEX_INITIALIZER,
 			  .uncommitted.unpinned = PTHREAD_COND_INITIALIZER,
@@ -39,10 +39,11 @@ static int lock_backing(struct fs *fs)
 	struct holder h;
 
 	int rc = claim_take(&fs->backing, fs->opt.read_only, &h);
+	const char *at = h.elsewhere ? " on another machine, '" : " at '";
 	if (rc == -EBUSY)
 		log_err("backing directory '%s': another cframefs %shas %s mounted%s%s%s",
 			fs->opt.backing, fs->opt.read_only ? "that writes " : "", h.has,
-			h.at[0] ? " at '" : "", h.at, h.at[0] ? "'" : "");
+			h.at[0] ? at : "", h.at, h.at[0] ? "'" : "");
 	return rc;
 }
 

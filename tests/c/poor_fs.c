@@ -6,6 +6,9 @@
  *
  * With "links" behind these it has hard links, and the numbers of SOURCE. But as libfuse has it,
  * each name is a file, and what was opened by one of them fails when that is gone.
+ *
+ * With "locks" behind these, locks of files are those of SOURCE: two such file systems of one
+ * directory are to their users what a network's file system is to two machines.
  */
 #define FUSE_USE_VERSION 31
 #include <dirent.h>
@@ -15,6 +18,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #define TOO_LONG 900
@@ -156,7 +160,13 @@ static void *poor_init(struct fuse_conn_info *conn, struct fuse_config *config)
 	return NULL;
 }
 
-static const struct fuse_operations operations = {
+static int poor_flock(const char *path, struct fuse_file_info *fi, int op)
+{
+	(void)path;
+	return result(flock((int)fi->fh, op));
+}
+
+static struct fuse_operations operations = {
 	.init = poor_init, .link = poor_link,
 	.getattr = poor_getattr, .readdir = poor_readdir, .create = poor_create,
 	.open = poor_open, .read = poor_read, .write = poor_write, .truncate = poor_truncate,
@@ -170,6 +180,7 @@ int main(int argc, char **argv)
 	if (argc != 3 && argc != 4)
 		return 2;
 	links = argc == 4 && strcmp(argv[3], "links") == 0;
+	operations.flock = argc == 4 && strcmp(argv[3], "locks") == 0 ? poor_flock : NULL;
 	memset(too_long, 'x', TOO_LONG);
 	strcpy(too_long + TOO_LONG, ".b2frame");
 	source = open(argv[1], O_RDONLY | O_DIRECTORY);

@@ -4,27 +4,32 @@ flags, and inode numbers that do not last, as with many FUSE file systems, FAT, 
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
+import re
+import socket
 import subprocess
 import time
 
 import pytest
 
 from libdata import blob
-from libmount import BUILD, CFRAME, Mount, is_mounted, umount, wait_until
+from libmount import BUILD, CFRAME, DAEMON, Mount, is_mounted, umount, wait_until
 from libposix import write_synced
+from libprogram import attempt, daemon_of
 
 POOR = BUILD / "tests/c/poor_fs"
 NOREPLACE, EXCHANGE = 1, 2
 PAGE = 4096
+LOCK = ".cframefs.b2lock"
 
 
 class Poor:
     """The file system `source`, shown at `path`."""
 
-    def __init__(self, work, *can):
-        self.source, self.path, self.can = work / "source", work / "poor", can
-        self.source.mkdir()
+    def __init__(self, work, *can, name="poor"):
+        self.source, self.path, self.can = work / "source", work / name, can
+        self.source.mkdir(exist_ok=True)
         self.path.mkdir()
         self.start()
 
@@ -32,6 +37,15 @@ class Poor:
         argv = [POOR, self.source, self.path, *self.can]
         self.proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
         wait_until(lambda: is_mounted(self.path), 30, "mount of poor_fs")
+
+    def names(self):
+        """What is in it beside the lock that other machines see."""
+        return sorted(set(os.listdir(self.source)) - {LOCK})
+
+    def drop(self):
+        self.proc.kill()
+        umount(self.path, "-l")
+        self.proc.wait()
 
     def end(self):
         def done():
@@ -45,9 +59,7 @@ class Poor:
 def poor(work, request):
     got = Poor(work, *getattr(request, "param", ()))
     yield got
-    got.proc.kill()
-    umount(got.path, "-l")
-    got.proc.wait()
+    got.drop()
 
 
 def rename(a, b, flags=0):
@@ -104,7 +116,7 @@ def test_a_name_that_was_a_second_one(mount, poor):
             os.fsync(f.fileno())
         (m.mnt / name).chmod(0o600)
         assert (m.mnt / name).read_bytes() == b"more" + data[4:]
-    assert sorted(os.listdir(poor.source)) == ["second.b2frame", "x.b2frame"]
+    assert poor.names() == ["second.b2frame", "x.b2frame"]
 
 
 @pytest.mark.parametrize("poor", [("links",)], indirect=True)
@@ -119,7 +131,7 @@ def test_an_open_file_that_gets_another_backing_name(mount, poor):
         assert os.listdir(m.mnt) == ["x"]
         f.write(b" text")
     assert (m.mnt / "x").read_bytes() == b"some text"
-    assert os.listdir(poor.source) == ["x.b2frame"]
+    assert poor.names() == ["x.b2frame"]
 
 
 def test_a_directory_with_nothing_that_is_shown_is_removed(mount, poor):
@@ -367,3 +379,64 @@ def test_inode_numbers_that_do_not_last(mount, poor):
     m.start()
     for name, data in plain.items():
         assert not differs(m.mnt / name, data), name
+
+
+@pytest.fixture
+def machines(work):
+    """A directory on a network's file system, as each of two machines has it."""
+    got = [Poor(work, "locks", name=name) for name in ("here", "there")]
+    yield got
+    for one in got:
+        one.drop()
+
+
+@contextlib.contextmanager
+def mounted_at(place, backing, *options):
+    got = attempt(DAEMON, backing, place, *options)
+    assert got.returncode == 0, got.stderr
+    try:
+        yield
+    finally:
+        umount(place)
+        wait_until(lambda: not daemon_of(place), 20, "end of the second daemon")
+
+
+@pytest.mark.release
+def test_two_machines(mount, machines, work):
+    """Two that write would apply each other's intent log. Any number may read."""
+    here, there = machines
+    (work / "second").mkdir()
+    m = mount(backing=here.path)
+    write_synced(m.mnt / "f", b"of the first")
+    for how in ([], ["-o", "ro"]):
+        got = attempt(DAEMON, there.path, work / "second", *how)
+        machine = re.escape(f"on another machine, '{socket.gethostname()}'")
+        assert got.returncode == 1 and re.search(machine, got.stderr), got
+    m.unmount()
+    with mounted_at(work / "second", there.path):
+        assert os.listdir(work / "second") == ["f"]
+        assert attempt(DAEMON, here.path, m.mnt).returncode == 1
+    with (
+        mounted_at(work / "second", there.path, "-o", "ro"),
+        mounted_at(m.mnt, here.path, "-o", "ro"),
+    ):
+        assert (m.mnt / "f").read_bytes() == (work / "second/f").read_bytes() == b"of the first"
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("content", [b"a\x1b[2J", b"", None])
+def test_a_lock_file_of_somebody_else(machines, work, content):
+    """What it says is not shown to a terminal; where it is none, there is no such lock."""
+    here, there = machines
+    (work / "second").mkdir()
+    if content is None:
+        (here.source / LOCK).mkdir()
+        with mounted_at(work / "second", there.path):
+            (work / "second/f").write_bytes(b"x")
+        return
+    with open(here.source / LOCK, "wb", buffering=0) as file:
+        file.write(content)
+        fcntl.flock(file, fcntl.LOCK_EX)
+        got = attempt(DAEMON, there.path, work / "second")
+    name = content[:1].decode() or "unknown"
+    assert got.returncode == 1 and f"on another machine, '{name}'\n" in got.stderr, got

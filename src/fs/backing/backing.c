@@ -30,7 +30,8 @@ static bool numbers_last(int root)
 
 int backing_open(struct backing *b, const char *path)
 {
-	*b = (struct backing){.root = -1, .proc = -1, .lock = -1, .is_root = geteuid() == 0};
+	*b = BACKING_NONE;
+	b->is_root = geteuid() == 0;
 	b->root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (b->root < 0)
 		return -errno;
@@ -45,6 +46,8 @@ void backing_close(struct backing *b)
 {
 	if (b->lock >= 0)
 		close(b->lock);
+	if (b->machines >= 0)
+		close(b->machines);
 	while (b->nabove)
 		close(b->above[--b->nabove]);
 	if (b->root >= 0)

@@ -21,6 +21,7 @@ struct backing {
 	int lock;        /* descriptor that holds the lock against other daemons; -1: none */
 	int above[BACKING_ABOVE]; /* the same for the directories above (claim.h) ... */
 	unsigned nabove; /* ... that may be read                         */
+	int machines;    /* descriptor of the lock that other machines see (machines.h); -1: none */
 	int proc;        /* O_PATH descriptor of /proc/self/fd           */
 	bool is_root;    /* we run as root, and create files as their callers */
 	/*
@@ -33,6 +34,8 @@ struct backing {
 	_Atomic dev_t own_dev; /* device number of our mount; 0 until known */
 	_Atomic uint64_t own_mount; /* mount id, which bind mounts do not share; 0: not known */
 };
+
+#define BACKING_NONE ((struct backing){.root = -1, .lock = -1, .machines = -1, .proc = -1})
 
 #define BACKING_LABEL "security.selinux"
 

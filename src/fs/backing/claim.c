@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "fs/backing/machines.h"
 #include "fs/backing/mounts.h"
 
 #include <signal.h>
@@ -200,11 +201,15 @@ static void open_above(struct backing *b)
 		close(dir);
 }
 
-/* A daemon that is in the way: on which descriptor it was found, and with which `base`. */
+/*
+ * A daemon that is in the way: on which descriptor it was found, and with which `base`; or that of
+ * another machine (fd is -1), and its name.
+ */
 struct obstacle {
 	int fd;
 	off_t base;
 	const char *has;
+	char machine[HOST_NAME_MAX + 1];
 };
 
 static void mark(const struct backing *b, bool shared, short type)
@@ -250,11 +255,11 @@ static bool find_obstacle(const struct backing *b, bool shared, struct obstacle 
 {
 	bool open = is_open_to_others(b->lock);
 
-	*o = (struct obstacle){b->lock, BELOW, "a directory below it"};
+	*o = (struct obstacle){b->lock, BELOW, "a directory below it", ""};
 	if (is_used(b->lock, USED_BELOW, shared, true))
 		return true;
 	for (unsigned i = 0; i < b->nabove; i++) {
-		*o = (struct obstacle){b->above[i], 0, "a directory above it"};
+		*o = (struct obstacle){b->above[i], 0, "a directory above it", ""};
 		if (is_used(b->above[i], USED, shared, open))
 			return true;
 	}
@@ -262,16 +267,19 @@ static bool find_obstacle(const struct backing *b, bool shared, struct obstacle 
 }
 
 /* 1: it is ours; 0: it is not yet. */
-static int try_once(const struct backing *b, bool shared, struct obstacle *o)
+static int try_once(struct backing *b, bool shared, struct obstacle *o)
 {
-	*o = (struct obstacle){b->lock, 0, "it"};
+	*o = (struct obstacle){b->lock, 0, "it", ""};
 	if (flock(b->lock, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0)
 		/* not every file system has locks */
 		return errno != EWOULDBLOCK && errno != EINTR;
 	/* marked first: of two that start at once, one sees the other, or both do and try again */
 	mark(b, shared, F_RDLCK);
-	if (!find_obstacle(b, shared, o))
-		return 1;
+	if (!find_obstacle(b, shared, o)) {
+		*o = (struct obstacle){-1, 0, "it", ""};
+		if (machines_lock(b->root, shared, &b->machines, o->machine) >= 0)
+			return 1;
+	}
 	mark(b, shared, F_UNLCK);
 	return 0;
 }
@@ -306,9 +314,14 @@ static bool is_mounted(const struct obstacle *o, char at[static PATH_MAX], bool 
 	return true;
 }
 
-/* True: nor will it end by itself. */
+/* True: nor will it end by itself, or it is on another machine, which does not say. */
 static bool is_to_stay(const struct obstacle *o, char at[static PATH_MAX], bool *sure)
 {
+	*sure = false;
+	if (o->fd < 0) {
+		snprintf(at, PATH_MAX, "%s", o->machine[0] ? o->machine : "unknown");
+		return true;
+	}
 	return is_mounted(o, at, sure) && !is_asked_to_end(o->fd, o->base) &&
 	       is_mounted(o, at, sure);
 }
@@ -332,6 +345,7 @@ int claim_take(struct backing *b, bool shared, struct holder *h)
 		if (try_once(b, shared, &o))
 			return 0;
 		h->has = o.has;
+		h->elsewhere = o.fd < 0;
 		if (is_to_stay(&o, h->at, &sure) && (sure || i >= UNSURE))
 			return -EBUSY;
 		h->at[0] = 0;

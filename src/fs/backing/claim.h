@@ -5,7 +5,8 @@
  * directories, one above the other, are used by different users, that is allowed where the upper
  * one is only read, or where only its owner can write to the lower one.
  *
- * A directory that lies above or below only by way of a bind mount is not recognised as such.
+ * A directory that lies above or below only by way of a bind mount is not recognised as such. Other
+ * machines see a lock on the directory itself (machines.h).
  */
 #ifndef FS_BACKING_CLAIM_H
 #define FS_BACKING_CLAIM_H
@@ -16,15 +17,16 @@
 
 /* The daemon that is in the way. */
 struct holder {
-	char at[PATH_MAX]; /* where its mount is; "": not known  */
+	bool elsewhere;    /* on another machine                 */
+	char at[PATH_MAX]; /* where its mount is, or its machine; "": not known */
 	const char *has;   /* for the message: "it", or which other directory it uses */
 };
 
 /*
  * Claims the directory; `shared`: to read only. backing_close gives it up. -EBUSY: another daemon
  * uses it. That is reported at once if the other's mount is there, and names the directory (if not,
- * in 5 seconds); one that was just unmounted, or asked to end, may still be writing, and is waited
- * for, up to half a minute.
+ * or if it is on another machine, in 5 seconds); one that was just unmounted, or asked to end, may
+ * still be writing, and is waited for, up to half a minute.
  */
 NODISCARD int claim_take(struct backing *b, bool shared, struct holder *h);
 

@@ -1,0 +1,108 @@
+#include "fs/backing/machines.h"
+
+#include "base/log.h"
+#include "fs/backing/backing.h"
+
+#include <ctype.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+/* FUSE may be one of them, too: GlusterFS, JuiceFS, sshfs. */
+static bool is_shared_by_machines(int root)
+{
+	static const uint32_t known[] = {
+		NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, AFS_SUPER_MAGIC, CODA_SUPER_MAGIC,
+		V9FS_MAGIC, 0x65735546 /* FUSE */, 0xFF534D42 /* CIFS */, 0xFE534D42 /* SMB 2 */,
+		0x00C36400 /* Ceph */, 0x0BD00BD0 /* Lustre */, 0x47504653 /* GPFS */,
+		0x19830326 /* BeeGFS */, 0x7461636F /* OCFS2 */, 0x01161970 /* GFS2 */,
+		0x20030528 /* OrangeFS */, 0xAAD7AAEA /* PanFS */,
+	};
+	struct statfs fs;
+	bool found = false;
+
+	if (fstatfs(root, &fs) < 0)
+		return false;
+	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+		found |= (uint32_t)fs.f_type == known[i];
+	return found;
+}
+
+/*
+ * Opens the lock file. Who only reads makes none: without one nobody writes. The users who may
+ * write to the directory may lock it, and NFS asks for a descriptor to write for that.
+ */
+static int open_lock(int root, bool shared)
+{
+	struct stat st;
+	int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+
+	int fd = openat(root, MACHINES_LOCK, (shared ? O_RDONLY : O_RDWR) | flags);
+	if (fd >= 0 || errno != ENOENT || shared)
+		return fd < 0 ? -errno : fd;
+	TRY(stat_fd(root, &st));
+	fd = openat(root, MACHINES_LOCK, O_RDWR | O_CREAT | flags, 0600);
+	if (fd < 0)
+		return -errno;
+	(void)fchmod(fd, st.st_mode & 0666); /* else it is for its maker alone */
+	return fd;
+}
+
+/* Anybody who may write to the directory could have written it: only letters that names have. */
+static void read_name(int fd, char machine[static HOST_NAME_MAX + 1])
+{
+	ssize_t n = pread(fd, machine, HOST_NAME_MAX, 0), i = 0;
+
+	while (i < n && (isalnum((unsigned char)machine[i]) || strchr("-._", machine[i])))
+		i++;
+	machine[i] = 0;
+}
+
+static void write_name(int fd)
+{
+	char machine[HOST_NAME_MAX + 1] = "";
+
+	(void)gethostname(machine, sizeof machine - 1);
+	if (ftruncate(fd, 0) == 0)
+		IGNORE(pwrite(fd, machine, strlen(machine), 0));
+}
+
+/* 1: it is locked; 0: another machine has it. */
+static int try_lock(int fd, bool shared)
+{
+	struct stat st;
+
+	TRY(stat_fd(fd, &st));
+	if (!S_ISREG(st.st_mode))
+		return -EEXIST;
+	if (flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0)
+		return 1;
+	return errno == EWOULDBLOCK || errno == EINTR ? 0 : -errno;
+}
+
+int machines_lock(int root, bool shared, int *fd, char machine[static HOST_NAME_MAX + 1])
+{
+	*fd = -1;
+	machine[0] = 0;
+	if (!is_shared_by_machines(root))
+		return 0;
+	int lock = open_lock(root, shared);
+	if (lock == -ENOENT && shared)
+		return 0;
+	int got = lock < 0 ? lock : try_lock(lock, shared);
+	if (got == 1) {
+		if (!shared)
+			write_name(lock);
+		*fd = lock;
+		return 0;
+	}
+	if (got == 0)
+		read_name(lock, machine);
+	else
+		log_warn(MACHINES_LOCK ": no lock that other machines see: %s", strerror(-got));
+	if (lock >= 0)
+		close(lock);
+	return got < 0 ? 0 : -EBUSY;
+}
