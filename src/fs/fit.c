@@ -26,7 +26,10 @@ static void tell(const struct options *o, const char *what, uint64_t limit)
 
 /* Shares of a memory limit: one of this for the cache, half of that for dirty data. */
 #define MEMORY_SHARE 4
-/* What the daemon takes beside both, and beside the cache's size for indexes: README, "Limits". */
+/*
+ * What the daemon takes beside both, and beside the cache's size for indexes: docs/LIMITS.md,
+ * "Memory".
+ */
 #define MEMORY_THREADS (64u << 20)
 #define MEMORY_BESIDE (MEMORY_THREADS + (32u << 20))
 

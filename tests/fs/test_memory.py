@@ -20,7 +20,7 @@ from libposix import error_of, read_direct
 from libstats import stats
 
 MiB = 1 << 20
-BESIDE = 64 * MiB  # README, Limits
+BESIDE = 64 * MiB  # docs/LIMITS.md, Memory
 READS = 4 if SLOWNESS == 1 else 1  # of each reader
 SMALLER = 1 if SLOWNESS == 1 else 4  # bounds of memory, and what is held to them
 LARGE = r"h.b2frame: chunk \d+: to read a block of \d+ bytes takes \d+ MiB of memory"
@@ -365,7 +365,7 @@ def test_a_last_chunk_that_does_not_grow_in_place(mount, codec):
 @pytest.mark.parametrize("chunk", [8, 16, 32])
 @pytest.mark.parametrize("codec", ["", ",codec=lz4,tune=off", ",codec=zlib,tune=off"])
 def test_writers_of_large_chunks(mount, chunk, codec):
-    """Up to half of dirty_max, beside a cache too small to lend for them (README, Limits)."""
+    """Up to half of dirty_max, beside a cache too small to lend for them (LIMITS.md, Memory)."""
     chunk //= SMALLER
     m = mount(f"cache={16 // SMALLER}M,dirty_max={64 // SMALLER}M,chunksize={chunk}M{codec}")
     data = memoryview(blob(9, (chunk + 1) * MiB, "noise"))
