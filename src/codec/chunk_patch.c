@@ -180,23 +180,45 @@ static bool is_plain(const struct chunk *c)
 	return c->kind == CHUNK_REGULAR && chunk_run_is_plain(c, (struct run){0, c->nblocks});
 }
 
+/* What the head of the chunk and the wish decide; filters_can_be_written is the rest of it. */
+static bool can_be_patched(const struct chunk_patch *p, bool plain)
+{
+	const struct chunk *c = p->chunk;
+	if (c->kind != CHUNK_REGULAR || c->is_vl || c->has_dict)
+		return false;
+	if (c->version != VERSION_NOW || c->head_len != CHUNK_HEAD)
+		return false;
+	/* Level 0 puts plain bytes, which under a filter or split would not be the block. */
+	if (!p->pipeline->level && !plain)
+		return false;
+	return delta_stays(p);
+}
+
+/* 1: the chunk has a filter that cannot be written. */
+static int plan_patch(struct patcher *pt)
+{
+	struct stream_coder *coder = &pt->plan.coder;
+	TRY(chunk_plan(&pt->plan, pt->c, pt->s));
+	if (!filters_can_be_written(&pt->plan))
+		return 1;
+	coder->codec = writer_of(pt->p);
+	coder->level = pt->p->pipeline->level;
+	TRY(scratch_state(pt->s, coder->codec, &coder->state));
+	return plan_cuts(pt);
+}
+
+/* `plain`: all blocks of the chunk are stored as plain bytes. */
 static int patch(struct scratch *s, const struct chunk_patch *p, bool plain, struct buf *out)
 {
 	const struct chunk *c = p->chunk;
-	if (c->kind != CHUNK_REGULAR || c->is_vl || c->has_dict || c->version != VERSION_NOW ||
-	    c->head_len != CHUNK_HEAD || (!p->pipeline->level && !plain) || !delta_stays(p))
+	if (!can_be_patched(p, plain))
 		return 1;
 	struct patcher pt = {.p = p, .c = c, .s = s, .limit = CHUNK_HEAD + (size_t)c->nbytes - 1};
 	if (plain) /* no block gets longer */
 		pt.limit = c->cbytes;
-	TRY(chunk_plan(&pt.plan, c, s));
-	if (!filters_can_be_written(&pt.plan))
-		return 1;
-	pt.plan.coder.codec = writer_of(p);
-	pt.plan.coder.level = p->pipeline->level;
-	TRY(scratch_state(s, pt.plan.coder.codec, &pt.plan.coder.state));
-	TRY(plan_cuts(&pt));
-	int rc = patch_regular(&pt, out);
+	int rc = plan_patch(&pt);
+	if (!rc)
+		rc = patch_regular(&pt, out);
 	scratch_done(s);
 	return rc;
 }
