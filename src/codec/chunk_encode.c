@@ -378,22 +378,26 @@ static int encode_with_dict(struct encoder *e, struct buf *out)
 	return 1;
 }
 
-int chunk_encode(struct scratch *s, const struct pipeline *p, struct view src, struct buf *out)
+static int encode(struct scratch *s, const struct pipeline *p, struct view src, struct buf *out)
 {
-	assert(src.n >= 1 && src.n <= CHUNK_MAX_NBYTES);
 	struct encoder e;
 	TRY(encoder_init(&e, s, p, src));
 	/* The last block may turn out to be one too many. */
-	size_t most = encoder_store_most(&e) + encoder_slot(&e);
-	TRY(buf_reserve_fresh(out, most));
-	int rc = 0;
+	TRY(buf_reserve_fresh(out, encoder_store_most(&e) + encoder_slot(&e)));
+	int done = 0;
 	if (!encoder_wants_store(&e))
-		rc = p->use_dict ? encode_with_dict(&e, out)
-				 : encode_regular(&e, (struct view){NULL, 0}, out);
-	scratch_done(s);
-	if (rc < 0)
-		return rc;
-	if (!rc)
+		done = p->use_dict ? encode_with_dict(&e, out)
+				   : encode_regular(&e, (struct view){NULL, 0}, out);
+	TRY(done);
+	if (!done)
 		encoder_store(&e, out);
 	return 0;
+}
+
+int chunk_encode(struct scratch *s, const struct pipeline *p, struct view src, struct buf *out)
+{
+	assert(src.n >= 1 && src.n <= CHUNK_MAX_NBYTES);
+	int rc = encode(s, p, src, out);
+	scratch_done(s);
+	return rc;
 }

@@ -221,6 +221,22 @@ static bool put_together(const struct task *t, struct buf *out)
 	return true;
 }
 
+/* Encodes each block into a slot of its own, then moves them together. */
+static int encode_blocks(struct parallel *p, const struct encoder *e, struct buf *out)
+{
+	TRY(buf_reserve_fresh(out, encoder_store_most(e)));
+	TRY(buf_reserve_fresh(&p->slots, e->nblocks * encoder_slot(e)));
+	TRY(buf_reserve_fresh(&p->parts, e->nblocks * sizeof(struct part)));
+	struct task t = {.part = encode_part, .n = e->nblocks};
+	t.encode.e = e;
+	t.encode.slots = p->slots.p;
+	t.encode.parts = (struct part *)(void *)p->parts.p;
+	TRY(run_task(p, e->s, &t));
+	if (!put_together(&t, out))
+		encoder_store(e, out);
+	return 0;
+}
+
 int parallel_encode(struct parallel *p, const struct pipeline *pl, struct view src, struct buf *out)
 {
 	struct encoder e;
@@ -230,17 +246,10 @@ int parallel_encode(struct parallel *p, const struct pipeline *pl, struct view s
 	TRY(encoder_plan(&e, s, pl, src));
 	if (pl->use_dict || e.nblocks < 2 || encoder_wants_store(&e))
 		return chunk_encode(s, pl, src, out);
-	TRY(encoder_init(&e, s, pl, src)); /* looks at the bytes, as chunk_encode does */
-	TRY(buf_reserve_fresh(out, encoder_store_most(&e)));
-	TRY(buf_reserve_fresh(&p->slots, e.nblocks * encoder_slot(&e)));
-	TRY(buf_reserve_fresh(&p->parts, e.nblocks * sizeof(struct part)));
-	struct task t = {.part = encode_part, .n = e.nblocks};
-	t.encode.e = &e;
-	t.encode.slots = p->slots.p;
-	t.encode.parts = (struct part *)(void *)p->parts.p;
-	int rc = run_task(p, s, &t);
-	if (!rc && !put_together(&t, out))
-		encoder_store(&e, out);
+	int rc = encoder_init(&e, s, pl, src); /* looks at the bytes, as chunk_encode does */
+	if (!rc)
+		rc = encode_blocks(p, &e, out);
+	scratch_done(s);
 	if (p->slots.cap > SLOTS_KEEP)
 		buf_free(&p->slots);
 	return rc;
