@@ -134,6 +134,22 @@ static void read_blocking(struct chunk *c, const struct header *h)
 	c->nblocks = (uint32_t)ceil_div(c->nbytes, c->blocksize);
 }
 
+static int judge_stored(const struct chunk *c)
+{
+	uint32_t payload = c->cbytes - c->head_len;
+	if (payload != c->nbytes && c->nbytes)
+		return CORRUPT("stored chunk of another size", c->cbytes);
+	return 0;
+}
+
+/* The chunk has whole items, as NaN and uninitialised values must: FORMAT.md 3.6. */
+static int judge_whole_items(const struct chunk *c)
+{
+	if (c->nbytes % c->typesize)
+		return CORRUPT("special chunk ends inside an item", c->nbytes);
+	return 0;
+}
+
 /* Each block starts with an item, whichever blocks are decoded together. */
 static int judge_repeated(const struct chunk *c, uint32_t item)
 {
@@ -146,38 +162,23 @@ static int judge_nan(struct chunk *c)
 {
 	static const uint8_t nan4[4] = {0, 0, 0xC0, 0x7F};
 	static const uint8_t nan8[8] = {0, 0, 0, 0, 0, 0, 0xF8, 0x7F};
+	TRY(judge_whole_items(c));
 	if (c->typesize != 4 && c->typesize != 8)
 		return CORRUPT("NaN of another size than 4 or 8", c->typesize);
 	TRY(judge_repeated(c, c->typesize));
 	return buf_append(&c->value, c->typesize == 4 ? view_of(nan4, 4) : view_of(nan8, 8));
 }
 
-/* Stored and special chunks. > 0: more bytes are needed. */
-static int judge_plain(struct chunk *c, const struct header *h)
+/* The item is all of the payload, however long it says that items are. > 0: more is needed. */
+static int judge_value(struct chunk *c, const struct header *h)
 {
-	uint32_t payload = c->cbytes - c->head_len;
-	switch (c->kind) {
-	case CHUNK_STORED:
-		if (payload != c->nbytes && c->nbytes)
-			return CORRUPT("stored chunk of another size", c->cbytes);
-		return 0;
-	case CHUNK_ZEROS:
-		return 0;
-	case CHUNK_NAN:
-	case CHUNK_UNINIT:
-		if (c->nbytes % c->typesize)
-			return CORRUPT("special chunk ends inside an item", c->nbytes);
-		return c->kind == CHUNK_NAN ? judge_nan(c) : 0;
-	case CHUNK_VALUE:
-	default:
-		break;
-	}
-	if (!payload || payload > c->nbytes || c->nbytes % payload)
-		return CORRUPT("repeated value does not divide the chunk", payload);
-	TRY(judge_repeated(c, payload));
+	uint32_t item = c->cbytes - c->head_len;
+	if (!item || item > c->nbytes || c->nbytes % item)
+		return CORRUPT("repeated value does not divide the chunk", item);
+	TRY(judge_repeated(c, item));
 	if (h->head.n < c->cbytes)
 		return (int)c->cbytes;
-	return buf_append(&c->value, view_part(h->head, c->head_len, payload));
+	return buf_append(&c->value, view_part(h->head, c->head_len, item));
 }
 
 /* c-blosc before 1.11 had no flag for it, and left such blocks in one stream (FORMAT.md 3.3). */
@@ -371,6 +372,7 @@ static int read_dict(struct chunk *c, const struct header *h)
 	return codec->digest_new ? codec->digest_new(&c->ddict, buf_view(&c->dict)) : 0;
 }
 
+/* The streams of a regular chunk. > 0: more bytes are needed. */
 static int judge_regular(struct chunk *c, const struct header *h, uint32_t item)
 {
 	uint64_t body = 0;
@@ -388,6 +390,20 @@ static int judge_regular(struct chunk *c, const struct header *h, uint32_t item)
 	if (need)
 		return need;
 	return c->has_dict ? read_dict(c, h) : 0;
+}
+
+/* What is behind the header, by the kind of the chunk. > 0: more bytes are needed. */
+static int judge_body(struct chunk *c, const struct header *h, uint32_t item)
+{
+	switch (c->kind) {
+	case CHUNK_REGULAR: return judge_regular(c, h, item);
+	case CHUNK_STORED: return judge_stored(c);
+	case CHUNK_NAN: return judge_nan(c);
+	case CHUNK_VALUE: return judge_value(c, h);
+	case CHUNK_UNINIT: return judge_whole_items(c);
+	case CHUNK_ZEROS: break; /* of any length */
+	}
+	return 0;
 }
 
 /*
@@ -412,7 +428,7 @@ int chunk_parse(struct chunk *c, struct view head, uint64_t room, uint32_t item)
 	if (need)
 		return need;
 	read_blocking(c, &h);
-	need = c->kind == CHUNK_REGULAR ? judge_regular(c, &h, item) : judge_plain(c, &h);
+	need = judge_body(c, &h, item);
 	c->common = is_common(c, &h);
 	return need;
 }
