@@ -164,7 +164,8 @@ static int decode_vl(struct job *j, struct view stored, struct span dst)
 	if (get_le32(stored.p) != dst.n)
 		return CORRUPT("variable-length block has changed its size", get_le32(stored.p));
 	struct block b = {.nstreams = 1, .bare = true};
-	return block_decode(&j->plan, j->s, &b, view_part(stored, 4, stored.n - 4), dst);
+	struct view payload = view_part(stored, CHUNK_VL_SIZE, stored.n - CHUNK_VL_SIZE);
+	return block_decode(&j->plan, j->s, &b, payload, dst);
 }
 
 static int decode_block(struct job *j, uint32_t i, struct view stored, struct span dst)

@@ -179,13 +179,13 @@ bool encoder_wants_store(const struct encoder *e)
 
 size_t encoder_slot(const struct encoder *e)
 {
-	return e->blocksize + 4 * (size_t)(e->split ? e->plan.typesize : 1);
+	return e->blocksize + STREAM_CSIZE * (size_t)(e->split ? e->plan.typesize : 1);
 }
 
 /* Where the checksums of blocks are. */
 static size_t table_at(const struct encoder *e)
 {
-	return CHUNK_HEAD + 4 * (size_t)e->nblocks + (e->dict_len ? 4 + e->dict_len : 0);
+	return bstart_place(e->nblocks) + (e->dict_len ? CHUNK_DICT_SIZE + e->dict_len : 0);
 }
 
 /* True: blocks get checksums. */
@@ -276,7 +276,7 @@ uint32_t encoder_sum(const struct encoder *e, struct view block)
 
 void encoder_enter(const struct encoder *e, uint32_t i, uint32_t sum, struct buf *out)
 {
-	put_le32(out->p + CHUNK_HEAD + 4 * (size_t)i, (uint32_t)out->n);
+	put_le32(out->p + bstart_place(i), (uint32_t)out->n);
 	if (has_sums(e))
 		chunk_sums_put(out->p + table_at(e), i, sum);
 }
@@ -345,7 +345,7 @@ static int encode_regular(struct encoder *e, struct view dict, struct buf *out)
 		return 0;
 	if (dict.n) {
 		uint8_t *end = out->p + table_at(e);
-		put_le32(end - dict.n - 4, e->dict_len);
+		put_le32(end - dict.n - CHUNK_DICT_SIZE, e->dict_len);
 		memcpy(end - dict.n, dict.p, dict.n);
 	}
 	int rc = put_blocks(e, out);

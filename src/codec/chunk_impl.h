@@ -47,8 +47,22 @@ enum chunk_field {
 #define VERSION_BETA 4
 #define VERSION_NOW 5
 
+/*
+ * Words in front of other bytes: where each block begins, behind the header (FORMAT.md 3.2); how
+ * long a dictionary is (4); how many bytes a block of variable length decodes to (3.7).
+ */
+#define CHUNK_BSTART 4
+#define CHUNK_DICT_SIZE 4
+#define CHUNK_VL_SIZE 4
+
 #define DICT_MAX 131072 /* old releases wrote up to this; we write at most DICT_MAX_WRITE */
 #define DICT_MAX_WRITE 32768
+
+/* Where the place of block i stands, with an extended header; i == nblocks: the byte behind all. */
+static inline size_t bstart_place(uint32_t i)
+{
+	return CHUNK_HEAD + CHUNK_BSTART * (size_t)i;
+}
 
 /* How the blocks of a parsed chunk are coded; its dictionary is left to the caller. */
 NODISCARD int chunk_plan(struct block_plan *p, const struct chunk *c, struct scratch *s);

@@ -232,10 +232,25 @@ static int judge_filters(struct chunk *c, uint32_t item)
 	return 0;
 }
 
-/* Reads the bytes in front of the streams. > 0: more are needed. */
+/* The byte behind the places of the blocks. */
+static uint64_t bstarts_end(const struct chunk *c)
+{
+	return c->head_len + (uint64_t)CHUNK_BSTART * c->nblocks;
+}
+
+/* Where block i begins, as the chunk says. */
+static uint32_t bstart_at(const struct chunk *c, const struct header *h, uint32_t i)
+{
+	return get_le32(h->head.p + c->head_len + (uint64_t)CHUNK_BSTART * i);
+}
+
+/*
+ * *body: the first byte behind what is in front of the blocks, which is visible then, or 0. > 0:
+ * more bytes are needed.
+ */
 static int find_body(struct chunk *c, const struct header *h, uint64_t *body)
 {
-	uint64_t at = c->head_len + 4ull * c->nblocks;
+	uint64_t at = bstarts_end(c);
 	if (at > c->cbytes)
 		return CORRUPT("more blocks than the chunk has room for", c->nblocks);
 	if (h->head.n < at)
@@ -243,36 +258,35 @@ static int find_body(struct chunk *c, const struct header *h, uint64_t *body)
 	*body = at;
 	if (!(h->blosc2_flags & BLOSC2_DICT))
 		return 0;
-	if (at + 4 > c->cbytes)
+	uint64_t begin = at + CHUNK_DICT_SIZE;
+	if (begin > c->cbytes)
 		return CORRUPT("no room for a dictionary", at);
-	if (h->head.n < at + 4)
-		return (int)at + 4;
+	if (h->head.n < begin)
+		return (int)begin;
 	uint32_t size = get_le32(h->head.p + at);
-	if (!size || size > DICT_MAX || at + 4 + size > c->cbytes)
+	if (!size || size > DICT_MAX || begin + size > c->cbytes)
 		return CORRUPT("size of dictionary", size);
-	*body = at + 4 + size;
+	*body = begin + size;
 	return h->head.n < *body ? (int)*body : 0;
 }
 
 /* Finds out where variable-length blocks begin and end. > 0: more bytes are needed. */
 static int judge_vl(struct chunk *c, const struct header *h, uint64_t body)
 {
-	const uint8_t *table = h->head.p + c->head_len;
-	uint64_t last = get_le32(table + 4ull * (c->nblocks - 1));
-	if (last + 4 > c->cbytes)
+	uint64_t last = bstart_at(c, h, c->nblocks - 1);
+	if (last + CHUNK_VL_SIZE > c->cbytes)
 		return CORRUPT("block begins past the end of the chunk", last);
-	if (h->head.n < last + 4)
-		return (int)last + 4;
+	if (h->head.n < last + CHUNK_VL_SIZE)
+		return (int)last + CHUNK_VL_SIZE;
 	c->vl_start = mem_zalloc_array((size_t)c->nblocks + 1, sizeof *c->vl_start);
 	if (!c->vl_start)
 		return -ENOMEM;
 	uint64_t sum = 0, before = body;
 	for (uint32_t i = 0; i < c->nblocks; i++) {
-		uint64_t at = get_le32(table + 4ull * i);
-		/* Each but the first has a size word and a byte of payload in front of it. */
+		uint64_t at = bstart_at(c, h, i);
 		if (at < before || at > last)
 			return CORRUPT("variable-length blocks overlap", at);
-		before = at + 5;
+		before = at + CHUNK_VL_SIZE + 1; /* it has one byte of payload at least */
 		sum += get_le32(h->head.p + at);
 		if (sum == c->vl_start[i] || sum > c->nbytes)
 			return CORRUPT("size of variable-length block", sum);
@@ -306,18 +320,20 @@ static uint32_t next_above(const uint32_t *sorted, uint32_t n, uint32_t x, uint3
 /*
  * A block ends where the next one in the file begins. Writers with threads leave blocks in any
  * order, and gaps are legal, so an end is never assumed to be further away than the longest streams
- * that the block can have. Writers need no more than the block's bytes and a csize word for each
- * stream; the limit is twice that, since a payload that is longer than what it decodes to is legal,
- * too.
+ * that the block can have. Writers need no more than the block's bytes and a csize word for each of
+ * up to typesize streams; the limit is twice that and END_SPARE bytes, since a payload that is
+ * longer than what it decodes to is legal, too: most of all that of a few bytes.
  */
+#define END_SPARE 64u
+
 static void clip_ends(struct chunk *c)
 {
-	const uint64_t more = 8ull * c->typesize + 64;
-	const uint32_t last = c->nblocks - 1, len = chunk_block_bytes(c, last).len;
-	for (uint32_t i = 0; i < last; i++)
-		c->bend[i] = (uint32_t)min_u64(c->bend[i],
-					       c->bstart[i] + 2ull * c->blocksize + more);
-	c->bend[last] = (uint32_t)min_u64(c->bend[last], c->bstart[last] + 2ull * len + more);
+	const uint32_t last = c->nblocks - 1, last_len = chunk_block_bytes(c, last).len;
+	for (uint32_t i = 0; i < c->nblocks; i++) {
+		uint64_t len = i < last ? c->blocksize : last_len;
+		uint64_t usual = len + (uint64_t)STREAM_CSIZE * c->typesize;
+		c->bend[i] = (uint32_t)min_u64(c->bend[i], c->bstart[i] + 2 * usual + END_SPARE);
+	}
 }
 
 static int find_ends(struct chunk *c, bool in_order)
@@ -350,11 +366,10 @@ static int read_offsets(struct chunk *c, const struct header *h, uint64_t body)
 	c->bend = mem_zalloc_array(c->nblocks, sizeof *c->bend);
 	if (!c->bstart || !c->bend)
 		return -ENOMEM;
-	const uint8_t *table = h->head.p + c->head_len;
 	bool in_order = true;
 	for (uint32_t i = 0; i < c->nblocks; i++) {
-		uint32_t at = get_le32(table + 4ull * i);
-		if (at < body || (uint64_t)at + 4 > c->cbytes)
+		uint32_t at = bstart_at(c, h, i);
+		if (at < body || (uint64_t)at + STREAM_CSIZE > c->cbytes)
 			return CORRUPT("block begins outside the chunk", at);
 		c->bstart[i] = at;
 		in_order = in_order && (!i || at > c->bstart[i - 1]);
@@ -365,9 +380,9 @@ static int read_offsets(struct chunk *c, const struct header *h, uint64_t body)
 
 static int read_dict(struct chunk *c, const struct header *h)
 {
-	uint64_t at = c->head_len + 4ull * c->nblocks;
+	uint64_t at = bstarts_end(c);
 	uint32_t size = get_le32(h->head.p + at);
-	TRY(buf_append(&c->dict, view_part(h->head, at + 4, size)));
+	TRY(buf_append(&c->dict, view_part(h->head, at + CHUNK_DICT_SIZE, size)));
 	const struct codec *codec = codec_by_id(c->codec);
 	return codec->digest_new ? codec->digest_new(&c->ddict, buf_view(&c->dict)) : 0;
 }

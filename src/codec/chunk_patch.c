@@ -155,12 +155,12 @@ static int patch_regular(struct patcher *pt, struct buf *out)
 	const struct chunk *c = pt->c;
 	const struct chunk_edit *next = pt->p->edit;
 	TRY(buf_reserve_fresh(out, pt->limit));
-	size_t table = CHUNK_HEAD + 4 * (size_t)c->nblocks, len = chunk_sums_len(c->nblocks);
+	size_t table = bstart_place(c->nblocks), len = chunk_sums_len(c->nblocks);
 	out->n = table + len;
 	if (out->n >= pt->limit)
 		return 1;
 	for (uint32_t i = 0; i < c->nblocks; i++) {
-		put_le32(out->p + CHUNK_HEAD + 4 * (size_t)i, (uint32_t)out->n);
+		put_le32(out->p + bstart_place(i), (uint32_t)out->n);
 		struct span room = span_of(out->p + out->n, pt->limit - out->n);
 		struct placed b = put_block(pt, i, &next, room);
 		if (b.len <= 0)
