@@ -158,7 +158,7 @@ static int take_codec(struct pipeline *p, const struct term *t, char *why, size_
 	return 0;
 }
 
-/* 0: none of the terms so far has named one. */
+/* p->typesize is 0 until a term has named one. */
 static int take_typesize(struct pipeline *p, long number, char *why, size_t room)
 {
 	if (number < 1)
@@ -276,12 +276,13 @@ void filters_note_item(const uint8_t filter[static FILTER_SLOTS],
 		       uint8_t meta[static FILTER_SLOTS], uint32_t item)
 {
 	for (unsigned i = 0; i < FILTER_SLOTS; i++) {
-		if (is_free(filter[i]) || (filter[i] == FILTER_SHUFFLE && !meta[i]))
-			meta[i] = (uint8_t)min_u64(item, NOTED_MAX + 1);
-		bool sized = is_free(filter[i]) || filter[i] == FILTER_SHUFFLE ||
-			     filter[i] == FILTER_BYTEDELTA;
-		if (sized && meta[i] > NOTED_MAX)
-			meta[i] = filter[i] == FILTER_BYTEDELTA; /* 0: as the item says */
+		bool is_shuffle = filter[i] == FILTER_SHUFFLE;
+		if (is_free(filter[i]) || (is_shuffle && !meta[i]))
+			meta[i] = item <= NOTED_MAX ? (uint8_t)item : 0;
+		else if (is_shuffle && meta[i] > NOTED_MAX)
+			meta[i] = 0;
+		else if (filter[i] == FILTER_BYTEDELTA && meta[i] > NOTED_MAX)
+			meta[i] = 1; /* 0 would need the item size again: filters_need_item */
 	}
 }
 

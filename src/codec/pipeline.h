@@ -61,8 +61,14 @@ bool filters_need_item(const uint8_t filter[static FILTER_SLOTS],
 		       const uint8_t meta[static FILTER_SLOTS]);
 
 /*
- * Writes the item size into the parameters of filters that do the same with it, and finds it there
- * again; 1: there is none. One that is too large for that is not noted.
+ * The header of a super-chunk has one item size, and that of a file which ends within an item says
+ * 1 there (FORMAT.md 18). So the true one is noted in the filter parameters of that header: of
+ * shuffle, whose 0 means the same, of bitshuffle and of delta, which take none. Only there: `meta`
+ * is not what chunks are encoded with.
+ *
+ * filters_note_item writes it. A parameter above 127, which the reference's Python cannot read,
+ * becomes one that it can; so an item size above 127 is not noted. filters_noted_item finds it
+ * again; 1: there is none.
  */
 void filters_note_item(const uint8_t filter[static FILTER_SLOTS],
 		       uint8_t meta[static FILTER_SLOTS], uint32_t item);
@@ -70,8 +76,8 @@ uint32_t filters_noted_item(const uint8_t filter[static FILTER_SLOTS],
 			    const uint8_t meta[static FILTER_SLOTS]);
 
 /*
- * Takes it out of the parameter of shuffle where the typesize says the same: to the reference
- * before C 2.15 that is a number of further shuffles.
+ * Takes it out of the parameter of shuffle, where the typesize beside it says the same: 0, since to
+ * the reference before C 2.15 the parameter is a number of further shuffles (FORMAT.md 5.2).
  */
 void filters_imply_item(const uint8_t filter[static FILTER_SLOTS],
 			uint8_t meta[static FILTER_SLOTS], uint32_t item);
