@@ -10,15 +10,28 @@
 #define DICT_SHARE 64
 #define DICT_MIN 256
 
-/* The trainer wants many samples; it learns little from more than this. */
+/*
+ * The trainer wants many samples; it learns little from more than this. Together they are so many
+ * times as long as the dictionary may be: zdict.h advises a hundred, which a chunk has not.
+ */
 #define SAMPLES 256
-#define SAMPLE_MIN 8
+#define SAMPLED_TIMES 32
+#define SAMPLE_MIN 8 /* bytes: the trainer takes no shorter ones */
 
 struct sampling {
-	size_t n;    /* samples in all, the same number from each block taken */
-	size_t each; /* bytes a sample                                        */
-	uint32_t step; /* every step-th block                                 */
+	size_t each;      /* bytes a sample                            */
+	uint32_t step;    /* samples are taken from every step-th block */
+	size_t per_block; /* so many from each of those                */
 };
+
+/* Samples for a dictionary of up to `max` bytes. False: the chunk, or a block, is too small. */
+static bool plan_sampling(const struct encoder *e, size_t max, struct sampling *sm)
+{
+	sm->each = min_u64(e->src.n, SAMPLED_TIMES * max) / SAMPLES;
+	sm->step = (uint32_t)ceil_div(e->nblocks, SAMPLES);
+	sm->per_block = ceil_div(SAMPLES, ceil_div(e->nblocks, sm->step));
+	return max >= DICT_MIN && sm->each >= SAMPLE_MIN && sm->each <= e->blocksize;
+}
 
 /* Filters a block and copies samples from it, evenly spread, to the end of `out`. */
 static int sample_block(const struct encoder *e, uint32_t i, const struct sampling *sm,
@@ -27,9 +40,8 @@ static int sample_block(const struct encoder *e, uint32_t i, const struct sampli
 	struct block b;
 	struct view v, src = encoder_block(e, i, &b);
 	TRY(block_filter(&e->plan, e->s, &b, src, &v));
-	size_t taken = ceil_div(e->nblocks, sm->step), per_block = ceil_div(sm->n, taken);
-	for (size_t k = 0; k < per_block && v.n >= sm->each; k++) {
-		size_t at = (size_t)((uint64_t)(v.n - sm->each) * k / per_block);
+	for (size_t k = 0; k < sm->per_block && v.n >= sm->each; k++) {
+		size_t at = (size_t)((uint64_t)(v.n - sm->each) * k / sm->per_block);
 		TRY(buf_append(out, view_part(v, at, sm->each)));
 	}
 	return 0;
@@ -38,16 +50,11 @@ static int sample_block(const struct encoder *e, uint32_t i, const struct sampli
 int dict_make(const struct encoder *e, struct buf *dict)
 {
 	size_t max = min_u64(DICT_MAX_WRITE, e->src.n / DICT_SHARE);
-	struct sampling sm = {.n = SAMPLES, .step = 1};
-	dict->n = 0;
-	if (e->nblocks > SAMPLES)
-		sm.step = (uint32_t)ceil_div(e->nblocks, SAMPLES);
-	/* The trainer asks for many times what the dictionary will hold. */
-	sm.each = min_u64(e->src.n, 32 * max) / sm.n;
-	if (max < DICT_MIN || sm.each < SAMPLE_MIN || sm.each > e->blocksize)
-		return 0;
+	struct sampling sm;
 	struct buf *samples = &e->s->trial;
-	samples->n = 0;
+	samples->n = dict->n = 0;
+	if (!plan_sampling(e, max, &sm))
+		return 0;
 	for (uint32_t i = 0; i < e->nblocks; i += sm.step)
 		TRY(sample_block(e, i, &sm, samples));
 	TRY(buf_reserve_fresh(dict, max));

@@ -4,7 +4,11 @@
 
 #include "codec/encoder.h"
 
-/* Leaves dict empty where the chunk, or a block, is too small to gain from one. */
+/*
+ * Replaces *dict by a dictionary of at most DICT_MAX_WRITE bytes for the codec of e->plan, which
+ * has dict_make. Leaves it empty where the chunk, or a block, is too small to gain from one, or
+ * nothing was learnt. Uses the blocks and `trial` of the scratch. Fails with -ENOMEM only.
+ */
 NODISCARD int dict_make(const struct encoder *e, struct buf *dict);
 
 #endif
