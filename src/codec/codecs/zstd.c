@@ -2,6 +2,7 @@
 #include "base/buf.h"
 #include "codec/codec.h"
 #include "codec/cuts.h"
+#include "codec/pipeline.h"
 #include "codec/zstd/fast.h"
 
 #include <assert.h>
@@ -58,28 +59,32 @@ static void zstd_state_trim(void *state)
 	st->cctx = NULL;
 }
 
+#define KEPT_LEVEL_MAX 5 /* contexts have 9 MiB at most at level 4, 17 at level 5 */
+
 /*
  * As ZSTD_sizeof_CCtx tells (1.5.4): tables follow the stream, 17 bytes for one of its bytes at
  * most, up to a size that each level has; but for the last one, where it is out of reach.
  */
 static uint64_t zstd_encode_memory(int level, size_t n)
 {
-	static const uint8_t mib[] = {[4] = 9, 17, 29, 37, 69};
+	static const uint8_t most_mib[] = {[6] = 29, [7] = 37, [8] = 69};
 	uint64_t bytes = 17ull * n + (2u << 20);
-	if (level < 9)
-		bytes = min_u64(bytes, (uint64_t)mib[level] << 20);
+	if (level <= KEPT_LEVEL_MAX)
+		return 0;
+	if (level < PIPELINE_LEVEL_MAX)
+		bytes = min_u64(bytes, (uint64_t)most_mib[level] << 20);
 	return bytes > CONTEXT_KEEP ? bytes : 0;
 }
 
 /* The library's level for ours, a pipeline's: FORMAT.md 6.4. */
 static int library_level(int level)
 {
-	return level >= 9 ? ZSTD_maxCLevel() : 2 * level - 1;
+	return level >= PIPELINE_LEVEL_MAX ? ZSTD_maxCLevel() : 2 * level - 1;
 }
 
 /*
- * All levels from here to tuning_of_planes are the library's: 5, 7 and 9 are a pipeline's 3, 4 and
- * 5.
+ * Numbers of levels in the comments and constants from here to tuning_of_planes, and in struct
+ * tuning, are the library's: 5, 7 and 9 are a pipeline's 3, 4 and 5.
  */
 
 /*
@@ -111,6 +116,7 @@ struct tuning {
 	int level, hash_log, search_log, min_match; /* 0: what the library thinks */
 };
 
+/* For a stream of n bytes at a pipeline's level. */
 static struct tuning tuning_of(int level, size_t n)
 {
 	struct tuning t = {.level = library_level(level)};
@@ -121,6 +127,7 @@ static struct tuning tuning_of(int level, size_t n)
 	return t;
 }
 
+/* The same for one that is cut, by planes of what a filter has made. */
 static struct tuning tuning_of_planes(int level, size_t n, const struct cuts *cuts)
 {
 	struct tuning t = tuning_of(level, n);
