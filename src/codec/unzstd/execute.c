@@ -156,8 +156,8 @@ ALWAYS_INLINE bool decode(struct walk *w, struct numbers *x, const bool last)
 /* The last three offsets have the values 1 to 3; behind no literal the first one is left out. */
 ALWAYS_INLINE uint32_t offset_of(struct walk *w, const struct numbers *x)
 {
-	uint32_t offset = x->value - 3;
-	if (LIKELY(x->value > 3)) {
+	uint32_t offset = x->value - ZSTD_OFFSET_RECENT;
+	if (LIKELY(x->value > ZSTD_OFFSET_RECENT)) {
 		w->r2 = w->r1;
 		w->r1 = w->r0;
 		return w->r0 = offset;

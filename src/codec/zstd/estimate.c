@@ -57,7 +57,7 @@ static void count_literals(const struct zstd_finder *f, struct view v,
 	for (size_t i = 0; i < parts->nsequences; i++) {
 		const struct zstd_sequence *s = &f->w->sequence[i];
 		at += s->literals;
-		for (const uint8_t *end = at + s->match + 3; at < end; at++)
+		for (const uint8_t *end = at + s->match + ZSTD_MATCH_LESS; at < end; at++)
 			count[*at]--;
 	}
 }

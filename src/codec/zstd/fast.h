@@ -31,18 +31,26 @@
  */
 #define ZSTD_BLOCK_MAX (96u << 10)
 #define ZSTD_NEAR_MAX (64u << 10) /* a stream whose places fit 16 bits */
-#define ZSTD_MATCH_MIN 4
+#define ZSTD_MATCH_MIN 4 /* of ours; the format allows ZSTD_MATCH_LESS */
 #define ZSTD_HASH_LOG 14   /* level 1; with 13 text would get 0.5 to 3 % larger */
 #define ZSTD_PLANE_LOG 13  /* 16 KiB: planes have little to remember */
 #define ZSTD_DOUBLE_LOG 15 /* 128 KiB for both tables of level 2     */
 #define ZSTD_SMALL_LOG 13  /* of which small streams use a quarter   */
 
+/* Bits that a length in a block takes, and the value of an offset in a stream. */
+#define ZSTD_LENGTH_BITS 17
+#define ZSTD_OFFSET_BITS 30
+_Static_assert(ZSTD_BLOCK_MAX < 1u << ZSTD_LENGTH_BITS &&
+	       ZSTD_FAST_MAX + ZSTD_OFFSET_RECENT < 1u << ZSTD_OFFSET_BITS,
+	       "numbers of a sequence");
+
 /* Literals and the match behind them, in the numbers that the format stores (RFC 8878, 3.1.1.5). */
 struct zstd_sequence {
-	uint64_t literals : 17; /* how many                                           */
-	uint64_t match : 17;    /* its length less three                              */
-	uint64_t offset : 30;   /* its distance plus three; 1: the last distance, or, where
-				   there are no literals, the one before              */
+	uint64_t literals : ZSTD_LENGTH_BITS; /* how many                                      */
+	uint64_t match : ZSTD_LENGTH_BITS;    /* its length less ZSTD_MATCH_LESS               */
+	uint64_t offset : ZSTD_OFFSET_BITS;   /* its distance plus ZSTD_OFFSET_RECENT; 1: the last
+						 distance, or, where there are no literals, the
+						 one before                                    */
 };
 
 /* The same in the form that is written: codes for three states, and the bits that follow these. */

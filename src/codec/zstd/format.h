@@ -28,6 +28,9 @@ enum {
 /* The three numbers of a sequence, in the order of their tables, 3.1.1.3.2. */
 enum { ZSTD_LITERALS, ZSTD_OFFSET, ZSTD_MATCH, ZSTD_KINDS };
 
+#define ZSTD_OFFSET_RECENT 3u /* up to this a recent one, else added to it, 3.1.1.5     */
+#define ZSTD_MATCH_LESS 3u    /* a match length is stored less this, 3.1.1.3.2.1.1            */
+
 /* How the table for one of them is told, 3.1.1.3.2.1. */
 enum { ZSTD_TABLE_PREDEFINED, ZSTD_TABLE_RLE, ZSTD_TABLE_COMPRESSED, ZSTD_TABLE_REPEAT };
 

@@ -55,7 +55,7 @@ struct scan {
 
 struct match {
 	const uint8_t *at;
-	uint32_t offset; /* as stored */
+	uint32_t offset; /* as in struct zstd_sequence */
 	size_t len;
 };
 
@@ -91,7 +91,7 @@ ALWAYS_INLINE void extend(struct scan *s, const uint8_t *p, const uint8_t *q, si
 	}
 	s->rep1 = s->rep0;
 	s->rep0 = (uint32_t)(p - q);
-	*m = (struct match){p, s->rep0 + 3, len};
+	*m = (struct match){p, s->rep0 + ZSTD_OFFSET_RECENT, len};
 }
 
 /* The match at p by the last offset, of which the first four bytes are known to be equal. */
@@ -99,6 +99,8 @@ ALWAYS_INLINE struct match repeat(const struct scan *s, const uint8_t *p)
 {
 	return (struct match){p, 1, 4 + equal_wide(s, p + 4, p + 4 - s->rep0)};
 }
+
+#define LOW_BITS(x, n) ((x) & ((1u << (n)) - 1))
 
 /* More literals than asked for may be copied: behind them are bytes of the block, or room. */
 ALWAYS_INLINE void put_match(struct scan *s, const struct match *m)
@@ -113,8 +115,11 @@ ALWAYS_INLINE void put_match(struct scan *s, const struct match *m)
 	}
 	s->next_literal += n;
 	/* All of them fit; the compiler wants to be sure. */
-	*s->next_sequence++ = (struct zstd_sequence){n & 0x1FFFF, (m->len - 3) & 0x1FFFF,
-					  m->offset & 0x3FFFFFFF};
+	*s->next_sequence++ = (struct zstd_sequence){
+		LOW_BITS(n, ZSTD_LENGTH_BITS),
+		LOW_BITS(m->len - ZSTD_MATCH_LESS, ZSTD_LENGTH_BITS),
+		LOW_BITS(m->offset, ZSTD_OFFSET_BITS),
+	};
 	s->p = s->anchor = m->at + m->len;
 }
 
