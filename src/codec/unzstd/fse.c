@@ -1,48 +1,69 @@
 /* Tables of finite state entropy (RFC 8878, 4.1), read. */
+#include "codec/inline.h"
 #include "codec/unzstd/impl.h"
 #include "codec/zstd/bits.h"
 
 #define ABOUT_MAX 128 /* bytes; no description of 53 symbols is as long */
 
+/*
+ * The share at bit *at. Where `left` cells have no symbol yet, it is -1 to left, and stored plus
+ * one: one of left + 2 values. Of the patterns with as many bits as the largest has, some would be
+ * spare; so as many values, the smallest, do without the top bit, and those that have it are so
+ * much less.
+ */
+ALWAYS_INLINE int32_t share_read(const uint8_t *p, unsigned *at, int32_t left)
+{
+	uint32_t word = get_le32(p + (*at >> 3)) >> (*at & 7);
+	unsigned top = bit_top((uint32_t)left + 1);
+	int32_t half = 1 << top, spare = 2 * half - (left + 2);
+	int32_t low = (int32_t)(word & (uint32_t)(half - 1));
+	int32_t high = (int32_t)(word & (uint32_t)(2 * half - 1));
+	bool is_short = low < spare;
+	*at += top + !is_short;
+	return (is_short ? low : high >= half ? high - spare : high) - 1;
+}
+
+/*
+ * Behind a share of 0: how many more of them follow, in pieces of two bits, of which 3 says that
+ * there is another piece. False: too many. The array has room for a piece more than `symbols`.
+ */
+ALWAYS_INLINE bool zeros_read(struct shares *s, const uint8_t *p, unsigned *at, unsigned symbols)
+{
+	unsigned more;
+	do {
+		more = get_le16(p + (*at >> 3)) >> (*at & 7) & 3;
+		*at += 2;
+		if (s->n + more > symbols)
+			return false;
+		memset(s->share + s->n, 0, 3 * sizeof *s->share);
+		s->n += more;
+	} while (more == 3);
+	return true;
+}
+
+/* As shares_read; ABOUT_MAX bytes and eight more of v.p can be read, whatever v.n is. */
 static size_t read_padded(struct shares *s, struct view v, unsigned symbols, unsigned log)
 {
-	const uint8_t *p = v.p;
-	unsigned at = 4, n = 0;
-	s->log = (p[0] & 15u) + FSE_LOG_MIN;
+	unsigned at = 4;
+	s->log = (v.p[0] & 15u) + FSE_LOG_MIN;
+	s->n = 0;
 	if (s->log > log)
 		return 0;
-	int32_t remaining = (1 << s->log) + 1;
-	while (remaining > 1 && n < symbols && at < 8 * ABOUT_MAX) {
-		uint32_t word = get_le32(p + (at >> 3)) >> (at & 7);
-		unsigned top = bit_top((uint32_t)remaining);
-		int32_t half = 1 << top, spare = 2 * half - 1 - remaining;
-		int32_t low = (int32_t)(word & (uint32_t)(half - 1));
-		int32_t high = (int32_t)(word & (uint32_t)(2 * half - 1));
-		bool is_short = low < spare;
-		int32_t share = (is_short ? low : high >= half ? high - spare : high) - 1;
-		at += top + !is_short;
-		remaining -= share < 0 ? -share : share;
-		s->share[n++] = (int16_t)share;
-		if (share)
-			continue;
-		unsigned more;
-		do {
-			more = get_le16(p + (at >> 3)) >> (at & 7) & 3;
-			at += 2;
-			if (n + more > symbols)
-				return 0;
-			memset(s->share + n, 0, 3 * sizeof *s->share);
-			n += more;
-		} while (more == 3);
+	int32_t left = 1 << s->log;
+	while (left > 0 && s->n < symbols && at < 8 * ABOUT_MAX) {
+		int32_t share = share_read(v.p, &at, left);
+		left -= share < 0 ? -share : share;
+		s->share[s->n++] = (int16_t)share;
+		if (!share && !zeros_read(s, v.p, &at, symbols))
+			return 0;
 	}
-	s->n = n;
 	size_t length = (at + 7) / 8;
-	return remaining == 1 && length <= v.n ? length : 0;
+	return left == 0 && length <= v.n ? length : 0;
 }
 
 size_t shares_read(struct shares *s, struct view v, unsigned symbols, unsigned log)
 {
-	uint8_t padded[ABOUT_MAX + 8];
+	uint8_t padded[ABOUT_MAX + 8]; /* zeros behind a description that is all of v */
 	if (!v.n)
 		return 0;
 	if (v.n < sizeof padded) {
@@ -57,7 +78,7 @@ size_t shares_read(struct shares *s, struct view v, unsigned symbols, unsigned l
 static void spread(const struct shares *s, uint8_t *symbol)
 {
 	uint8_t run[(1 << FSE_LOG_MAX) + 8];
-	uint32_t size = 1u << s->log, step = (size >> 1) + (size >> 3) + 3, high = size, n = 0;
+	uint32_t size = 1u << s->log, step = FSE_STEP(size), high = size, n = 0;
 	for (uint32_t i = 0; i < s->n; i++) {
 		int32_t share = s->share[i];
 		if (share < 0) {

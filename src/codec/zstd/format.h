@@ -28,8 +28,10 @@ enum {
 /* The three numbers of a sequence, in the order of their tables, 3.1.1.3.2. */
 enum { ZSTD_LITERALS, ZSTD_OFFSET, ZSTD_MATCH, ZSTD_KINDS };
 
-#define ZSTD_OFFSET_RECENT 3u /* up to this a recent one, else added to it, 3.1.1.5     */
-#define ZSTD_MATCH_LESS 3u    /* a match length is stored less this, 3.1.1.3.2.1.1            */
+/* Values of offsets up to this name recent ones; it is added to all others, 3.1.1.5. */
+#define ZSTD_OFFSET_RECENT 3u
+
+#define ZSTD_MATCH_LESS 3u /* a match length is stored less this, 3.1.1.3.2.1.1               */
 
 /* How the table for one of them is told, 3.1.1.3.2.1. */
 enum { ZSTD_TABLE_PREDEFINED, ZSTD_TABLE_RLE, ZSTD_TABLE_COMPRESSED, ZSTD_TABLE_REPEAT };
@@ -41,6 +43,9 @@ enum { ZSTD_TABLE_PREDEFINED, ZSTD_TABLE_RLE, ZSTD_TABLE_COMPRESSED, ZSTD_TABLE_
 #define FSE_LOG_MIN 5
 #define FSE_LOG_MAX 9
 #define FSE_SYMBOLS 53 /* codes of match lengths, the most of any table */
+
+/* Symbols take every so many-th cell of a table of `size`, 4.1.1. */
+#define FSE_STEP(size) (((size) >> 1) + ((size) >> 3) + 3)
 
 /* Of the largest tables for literal lengths, offsets and match lengths, 3.1.1.3.2.1. */
 #define ZSTD_LITERALS_LOG 9

@@ -47,7 +47,7 @@ void fse_share(struct fse_shares *s, const uint32_t *count, uint32_t total, unsi
 /* The order of cells that the format prescribes. */
 static void spread(const struct fse_shares *s, uint8_t *cell)
 {
-	uint32_t size = 1u << s->log, step = (size >> 1) + (size >> 3) + 3, high = size, at = 0;
+	uint32_t size = 1u << s->log, step = FSE_STEP(size), high = size, at = 0;
 	for (unsigned i = 0; i < s->n; i++)
 		if (s->share[i] < 0)
 			cell[--high] = (uint8_t)i;
