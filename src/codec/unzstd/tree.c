@@ -61,33 +61,46 @@ static bool weights_decode(struct weights *w, const struct cell *cell, unsigned 
 	return false;
 }
 
-/* Bytes read, or 0. */
-static size_t weights_read(struct weights *w, struct view v)
+/* n weights, half a byte each. Returns the bytes that they take, or 0: there are fewer. */
+static size_t halves_read(struct weights *w, unsigned n, struct view v)
+{
+	size_t bytes = (n + 1) / 2;
+	if (bytes > v.n)
+		return 0;
+	w->n = n;
+	for (size_t i = 0; i < bytes; i++) {
+		w->w[2 * i] = v.p[i] >> 4;
+		w->w[2 * i + 1] = v.p[i] & 15;
+	}
+	w->w[n] = 0; /* the other half of the last byte */
+	return bytes;
+}
+
+/* n bytes of coded weights, behind the description of their table. Returns n, or 0: wrong. */
+static size_t coded_read(struct weights *w, size_t n, struct view v)
 {
 	struct cell cell[1 << WEIGHTS_LOG];
 	struct shares s;
-	size_t n = v.n ? v.p[0] : 0;
-	w->n = 0;
-	if (n >= 128) {
-		size_t bytes = (n - 127 + 1) / 2;
-		if (bytes + 1 > v.n)
-			return 0;
-		w->n = (unsigned)n - 127;
-		for (size_t i = 0; i < bytes; i++) {
-			w->w[2 * i] = v.p[1 + i] >> 4;
-			w->w[2 * i + 1] = v.p[1 + i] & 15;
-		}
-		w->w[w->n] = 0;
-		return bytes + 1;
-	}
-	if (n + 1 > v.n)
+	if (n > v.n)
 		return 0;
-	struct view in = view_part(v, 1, n);
-	size_t about = shares_read(&s, in, HUF_LOG + 1, WEIGHTS_LOG);
+	size_t about = shares_read(&s, view_part(v, 0, n), HUF_LOG + 1, WEIGHTS_LOG);
 	if (!about)
 		return 0;
 	states_fill(cell, 0, &s, weight_meaning);
-	return weights_decode(w, cell, s.log, view_part(in, about, n - about)) ? n + 1 : 0;
+	return weights_decode(w, cell, s.log, view_part(v, about, n - about)) ? n : 0;
+}
+
+/* Bytes read, or 0: wrong. */
+static size_t weights_read(struct weights *w, struct view v)
+{
+	if (!v.n)
+		return 0;
+	unsigned first = v.p[0];
+	struct view rest = view_part(v, 1, v.n - 1);
+	w->n = 0;
+	size_t n = first > ZSTD_TREE_CODED_MAX ? halves_read(w, first - ZSTD_TREE_CODED_MAX, rest)
+					       : coded_read(w, first, rest);
+	return n ? n + 1 : 0;
 }
 
 /* A bit for each symbol. */

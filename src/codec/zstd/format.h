@@ -44,6 +44,12 @@ enum { ZSTD_TABLE_PREDEFINED, ZSTD_TABLE_RLE, ZSTD_TABLE_COMPRESSED, ZSTD_TABLE_
 #define FSE_LOG_MAX 9
 #define FSE_SYMBOLS 53 /* codes of match lengths, the most of any table */
 
+/*
+ * The first byte of a tree's description, 4.2.1.1: up to this it is the length of coded weights;
+ * above, it is this and the number of weights that follow, half a byte each.
+ */
+#define ZSTD_TREE_CODED_MAX 127u
+
 /* Symbols take every so many-th cell of a table of `size`, 4.1.1. */
 #define FSE_STEP(size) (((size) >> 1) + ((size) >> 3) + 3)
 

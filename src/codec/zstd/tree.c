@@ -150,7 +150,7 @@ uint64_t zstd_build_tree(struct zstd_tree *t, const uint32_t count[static 256])
 
 /*
  * Weights coded by two states in turn. Returns their length; 0: they are all the same, for which
- * there is no table, or take more than 127 bytes.
+ * there is no table, or take more than ZSTD_TREE_CODED_MAX bytes.
  */
 static size_t put_weights(const uint8_t *weight, unsigned n, uint8_t out[static WEIGHTS_MAX])
 {
@@ -178,8 +178,11 @@ static size_t put_weights(const uint8_t *weight, unsigned n, uint8_t out[static 
 	fse_end(&b, &table, state[1]);
 	fse_end(&b, &table, state[0]);
 	size_t length = (size_t)(bits_end(&b) - out);
-	return length <= 127 ? length : 0;
+	return length <= ZSTD_TREE_CODED_MAX ? length : 0;
 }
+
+/* Half a byte each: no more than a byte can count from ZSTD_TREE_CODED_MAX on. */
+#define HALVES_MAX (UINT8_MAX - ZSTD_TREE_CODED_MAX)
 
 /* Weights of all symbols but the last, whose own follows from them. */
 size_t zstd_put_tree(const struct zstd_tree *t, uint8_t out[static ZSTD_TREE_MAX])
@@ -191,14 +194,14 @@ size_t zstd_put_tree(const struct zstd_tree *t, uint8_t out[static ZSTD_TREE_MAX
 	for (unsigned s = 0; s < n; s++)
 		weight[s] = t->len[s] ? (uint8_t)(longest + 1 - t->len[s]) : 0;
 	size_t length = n > 2 ? put_weights(weight, n, coded) : 0;
-	if (length && (n > 128 || length <= (n + 1) / 2)) {
+	if (length && (n > HALVES_MAX || length <= (n + 1) / 2)) {
 		out[0] = (uint8_t)length;
 		memcpy(out + 1, coded, length);
 		return 1 + length;
 	}
-	if (n > 128)
+	if (n > HALVES_MAX)
 		return 0;
-	out[0] = (uint8_t)(127 + n);
+	out[0] = (uint8_t)(ZSTD_TREE_CODED_MAX + n);
 	for (unsigned s = 0; s < n; s += 2)
 		out[1 + s / 2] = (uint8_t)(weight[s] << 4 | weight[s + 1]);
 	return 1 + (n + 1) / 2;
