@@ -42,30 +42,46 @@ static int streams_decode(const struct block_plan *p, const struct block *b, str
 	return 0;
 }
 
+/* The steps that are to be undone, in the order of that; how many there are. */
+static unsigned steps_back(const struct block_plan *p, enum block_form form,
+			   unsigned order[static FILTER_SLOTS])
+{
+	unsigned n = 0;
+	for (unsigned i = p->nsteps; i-- > 0;)
+		if (p->step[i].row->backward)
+			order[n++] = i;
+	if (form == BLOCK_PACKED) {
+		assert(n && order[n - 1] == 0);
+		n--;
+	}
+	return n;
+}
+
+/* The bytes that the filters left, room.n of them: in `room`, or as plain ones where they lie. */
+static int filtered_bytes(const struct block_plan *p, const struct block *b, struct cursor *in,
+			  struct span room, struct view *out)
+{
+	if (b->nstreams == 1 && !b->bare) {
+		*out = stream_plain(in, room.n);
+		if (out->p)
+			return 0;
+	}
+	*out = span_view(room);
+	return streams_decode(p, b, in, room);
+}
+
 int block_decode(const struct block_plan *p, struct scratch *s, const struct block *b,
 		 struct view stored, struct span dst)
 {
 	struct cursor in = cursor_of(stored);
-	unsigned order[FILTER_SLOTS], n = 0;
-	for (unsigned i = p->nsteps; i-- > 0;)
-		if (p->step[i].row->backward)
-			order[n++] = i;
-	if (b->form == BLOCK_PACKED) {
-		assert(n && order[n - 1] == 0);
-		n--;
-	}
+	unsigned order[FILTER_SLOTS], n = steps_back(p, b->form, order);
 	if (!n)
 		return streams_decode(p, b, &in, dst);
 
+	struct view from;
 	TRY(n > 1 ? scratch_work(s, dst.n) : scratch_work_first(s, dst.n));
-	/* Plain bytes go through the filters from where they lie. */
-	struct view from = {NULL, 0};
-	if (b->nstreams == 1 && !b->bare)
-		from = stream_plain(&in, dst.n);
-	if (!from.p) {
-		TRY(streams_decode(p, b, &in, span_of(s->work[0].p, dst.n)));
-		from = view_of(s->work[0].p, dst.n);
-	}
+	TRY(filtered_bytes(p, b, &in, span_of(s->work[0].p, dst.n), &from));
+	/* The first filter may read work[0], and so writes to work[1], if not to dst. */
 	for (unsigned i = 0; i < n; i++) {
 		struct filter_arg arg = arg_of(p, order[i], b->ref);
 		uint8_t *to = i + 1 == n ? dst.p : s->work[(i + 1) & 1].p;
@@ -77,11 +93,8 @@ int block_decode(const struct block_plan *p, struct scratch *s, const struct blo
 
 size_t block_work(const struct block_plan *p, enum block_form form, size_t len)
 {
-	unsigned n = 0;
-	for (unsigned i = 0; i < p->nsteps; i++)
-		n += p->step[i].row->backward != NULL;
-	n -= form == BLOCK_PACKED;
-	return len * min_u64(n, 2);
+	unsigned order[FILTER_SLOTS];
+	return len * min_u64(steps_back(p, form, order), 2); /* the two of scratch_work */
 }
 
 int block_filter(const struct block_plan *p, struct scratch *s, const struct block *b,
@@ -186,7 +199,10 @@ bool block_has_parts(const struct block_plan *p, const struct scratch *s, uint32
 	       planes_of(p, &p->step[0]) == nstreams;
 }
 
-/* Decodes at least the first n bytes of the next stream; NULL: not possible. */
+/*
+ * The first n bytes, at least, of the next stream, which has room.n: decoded to `room`, or where
+ * they are stored as plain ones. NULL: not possible.
+ */
 static const uint8_t *stream_front(const struct block_plan *p, struct cursor *in, struct span room,
 				   size_t n)
 {
