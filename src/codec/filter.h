@@ -53,6 +53,16 @@ struct filter {
 	filter_fn *forward, *backward;
 };
 
+/*
+ * For filters that zero the low ones of so many bits: how many by this parameter, as int8 the bits
+ * that stay, or, negative, those that go. Below 0 or `bits` and more: none that check allows.
+ */
+static inline int filter_bits_zeroed(uint8_t param, int bits)
+{
+	int m = (int8_t)param;
+	return m >= 0 ? bits - m : -m;
+}
+
 const struct filter *filter_by_id(unsigned id); /* NULL: not built in */
 const struct filter *filter_by_name(struct view name);
 const struct filter *filter_at(size_t i); /* in the order of the list; NULL past the last */

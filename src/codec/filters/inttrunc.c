@@ -1,18 +1,12 @@
 /* Truncated integers, FORMAT.md 5.6: the low bits of each word become zero. */
 #include "codec/filter.h"
 
-static int bits_zeroed(uint8_t param, uint32_t typesize)
-{
-	int m = (int8_t)param;
-	return m >= 0 ? 8 * (int)typesize - m : -m;
-}
-
 static const char *inttrunc_check(uint8_t param, uint32_t typesize)
 {
 	if (typesize != 1 && typesize != 2 && typesize != 4 && typesize != 8)
 		return "inttrunc needs items of 1, 2, 4 or 8 bytes";
-	int zeroed = bits_zeroed(param, typesize);
-	if (zeroed < 0 || zeroed >= 8 * (int)typesize)
+	int bits = 8 * (int)typesize, zeroed = filter_bits_zeroed(param, bits);
+	if (zeroed < 0 || zeroed >= bits)
 		return "inttrunc: more bits than an item has";
 	return NULL;
 }
@@ -20,7 +14,8 @@ static const char *inttrunc_check(uint8_t param, uint32_t typesize)
 static void inttrunc_forward(const struct kernels *k, const struct filter_arg *arg,
 			     struct view src, uint8_t *dst)
 {
-	unsigned zeroed = (unsigned)bits_zeroed((uint8_t)arg->param, arg->typesize);
+	int bits = 8 * (int)arg->typesize;
+	unsigned zeroed = (unsigned)filter_bits_zeroed((uint8_t)arg->param, bits);
 	uint8_t mask[8];
 	put_le64(mask, ~0ull << zeroed);
 	/* The mask of one word, repeated, fits every word size that divides 8. */

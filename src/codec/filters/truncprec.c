@@ -1,23 +1,18 @@
 /* Truncated precision, FORMAT.md 5.5: floats lose the low bits of their mantissa. */
 #include "codec/filter.h"
 
+/* Bits that are stored of the mantissa: IEEE 754, binary32 and binary64. */
 static int mantissa_of(uint32_t typesize)
 {
 	return typesize == 4 ? 23 : 52;
-}
-
-static int bits_zeroed(uint8_t param, uint32_t typesize)
-{
-	int m = (int8_t)param;
-	return m >= 0 ? mantissa_of(typesize) - m : -m;
 }
 
 static const char *truncprec_check(uint8_t param, uint32_t typesize)
 {
 	if (typesize != 4 && typesize != 8)
 		return "truncprec needs items of 4 or 8 bytes";
-	int zeroed = bits_zeroed(param, typesize);
-	if (zeroed < 0 || zeroed >= mantissa_of(typesize))
+	int bits = mantissa_of(typesize), zeroed = filter_bits_zeroed(param, bits);
+	if (zeroed < 0 || zeroed >= bits)
 		return "truncprec: more bits than the mantissa has";
 	return NULL;
 }
@@ -25,7 +20,8 @@ static const char *truncprec_check(uint8_t param, uint32_t typesize)
 static void truncprec_forward(const struct kernels *k, const struct filter_arg *arg,
 			      struct view src, uint8_t *dst)
 {
-	unsigned zeroed = (unsigned)bits_zeroed((uint8_t)arg->param, arg->typesize);
+	int bits = mantissa_of(arg->typesize);
+	unsigned zeroed = (unsigned)filter_bits_zeroed((uint8_t)arg->param, bits);
 	size_t i = 0;
 	if (arg->typesize == 4)
 		for (; i + 4 <= src.n; i += 4)
