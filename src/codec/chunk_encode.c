@@ -13,8 +13,9 @@
 
 #define ENCODE_MIN 32 /* smaller chunks are stored, as the reference does */
 
-/* The block size if nobody has asked for one; see auto_blocksize. */
+/* The block size if nobody has asked for one, and bytes of its streams; see auto_blocksize. */
 #define BLOCK_AUTO (64u << 10)
+#define STREAM_AUTO (16u << 10)
 #define BLOCK_AUTO_MAX (256u << 10)
 
 /*
@@ -25,6 +26,7 @@
 #define STORE_PRIME 16381u
 #define STORE_BLOCK (STORE_EVEN - CHUNK_MAX_TYPESIZE)
 
+/* To whole units; fewer bytes than one stay. */
 static uint32_t round_down(uint32_t n, uint32_t unit)
 {
 	return n > unit ? n - n % unit : n;
@@ -58,6 +60,14 @@ static bool wants_split(const struct pipeline *p, uint32_t typesize, uint32_t bl
 	       blocksize / typesize >= SPLIT_ITEMS_MIN;
 }
 
+/* Higher levels want the least size: larger blocks take less, and longer for a random read. */
+static uint32_t level_blocksize(uint8_t level)
+{
+	if (level <= 6)
+		return BLOCK_AUTO;
+	return level <= 8 ? 2 * BLOCK_AUTO : BLOCK_AUTO_MAX;
+}
+
 /*
  * A block is the smallest unit that a reader decodes: small enough for random reads and for the L2
  * cache, large enough for a codec to learn something. A split block consists of several streams,
@@ -65,12 +75,16 @@ static bool wants_split(const struct pipeline *p, uint32_t typesize, uint32_t bl
  */
 static uint32_t auto_blocksize(const struct pipeline *p, uint32_t typesize)
 {
-	uint64_t n = p->level <= 6 ? BLOCK_AUTO : p->level <= 8 ? 2 * BLOCK_AUTO : 4 * BLOCK_AUTO;
-	if (wants_split(p, typesize, BLOCK_AUTO - BLOCK_AUTO % typesize))
-		n = max_u64(n, (uint64_t)typesize * (BLOCK_AUTO / 4));
+	uint64_t n = level_blocksize(p->level);
+	if (wants_split(p, typesize, round_down(BLOCK_AUTO, typesize)))
+		n = max_u64(n, (uint64_t)typesize * STREAM_AUTO);
 	return (uint32_t)min_u64(n, BLOCK_AUTO_MAX);
 }
 
+/*
+ * Items that a header cannot name, or of which there is not even one, count as bytes. Blocks have
+ * whole ones nevertheless, if there are any.
+ */
 static void plan_blocks(struct encoder *e, const struct pipeline *p)
 {
 	uint32_t nbytes = (uint32_t)e->src.n;
@@ -78,7 +92,7 @@ static void plan_blocks(struct encoder *e, const struct pipeline *p)
 	uint32_t typesize = bytewise ? 1 : p->typesize;
 	uint32_t size = p->blocksize ? p->blocksize : auto_blocksize(p, typesize);
 	size = (uint32_t)min_u64(size, nbytes);
-	e->blocksize = round_down(round_down(size, p->typesize), typesize);
+	e->blocksize = round_down(size, p->typesize);
 	e->nblocks = (uint32_t)ceil_div(nbytes, e->blocksize);
 	e->split = wants_split(p, typesize, e->blocksize);
 	e->plan.typesize = typesize;
