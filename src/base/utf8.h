@@ -8,22 +8,34 @@
 #include <string.h>
 
 /*
- * The length of the UTF-8 character at p, in text that ends with a NUL; 0: there is none, or one
- * that UTF-8 forbids (RFC 3629).
+ * The length of the UTF-8 character at p, in text that ends with a NUL, which has a length of 1
+ * itself; 0: no character begins here, or one that UTF-8 forbids. RFC 3629, 4: the first byte says
+ * the length, and which second bytes are too low, as fewer bytes would do, or too high, being half
+ * of a surrogate pair or above U+10FFFF.
  */
 static inline size_t utf8_length(const uint8_t *p)
 {
-	size_t n = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+	uint8_t first = p[0], least = 0x80, most = 0xbf;
 
-	if (p[0] > 0xf4)
+	if (first < 0x80)
+		return 1;
+	if (first < 0xc2 || first > 0xf4)
 		return 0;
-	for (size_t i = 1; i < n; i++)
-		if ((p[i] & 0xc0) != 0x80) /* the NUL, too */
+	size_t n = first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
+	if (first == 0xe0)
+		least = 0xa0;
+	else if (first == 0xed)
+		most = 0x9f;
+	else if (first == 0xf0)
+		least = 0x90;
+	else if (first == 0xf4)
+		most = 0x8f;
+	if (p[1] < least || p[1] > most)
+		return 0;
+	for (size_t i = 2; i < n; i++)
+		if (p[i] < 0x80 || p[i] > 0xbf) /* the NUL, too */
 			return 0;
-	bool longer = (p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xf0 && p[1] < 0x90);
-	bool surrogate = p[0] == 0xed && p[1] > 0x9f;
-	bool beyond = p[0] == 0xf4 && p[1] > 0x8f;
-	return longer || surrogate || beyond ? 0 : n;
+	return n;
 }
 
 /*
