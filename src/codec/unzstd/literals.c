@@ -1,4 +1,4 @@
-/* The literals of a block (RFC 8878, 3.1.1.3.1). */
+/* The literals of a block (RFC 8878, 3.1.1.3.1); zstd/literals.c describes their headers. */
 #include "codec/unzstd/impl.h"
 
 struct head {
@@ -6,6 +6,7 @@ struct head {
 	size_t n, coded, length; /* literals; bytes that code them; bytes of the header */
 };
 
+/* False: v is too short for the header, or for the bytes that follow by what it says. */
 static bool head_read(struct head *h, struct view v)
 {
 	if (v.n < 3)

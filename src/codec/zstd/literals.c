@@ -7,8 +7,8 @@
 #include "codec/zstd/count.h"
 #include "codec/zstd/impl.h"
 
-#define ONE_STREAM 256 /* fewer literals go into one stream            */
-#define CODED_MIN 32   /* fewer do not pay for the description of a tree */
+#define ONE_STREAM 256 /* fewer literals go into one stream: their number fits 10 bits */
+#define CODED_MIN 32   /* fewer do not pay for the description of a tree               */
 
 /* How literals are coded. */
 struct coding {
@@ -31,12 +31,16 @@ static uint8_t *put_four(const struct zstd_work *w, const struct zstd_tree *t, s
 	return end[3];
 }
 
-/* The header of literals that are not coded. */
+/*
+ * Headers (3.1.1.3.1.1) begin with two bits of type and two that say how wide the numbers behind
+ * them are. That of literals that are not coded has their number alone: in 5 bits, beside which one
+ * bit says so, or in 12 or 20.
+ */
 static uint8_t *put_plain_header(uint8_t *out, unsigned type, size_t n)
 {
-	if (n < 32) {
+	if (n < 1 << 5) {
 		*out++ = (uint8_t)(type | n << 3);
-	} else if (n < 4096) {
+	} else if (n < 1 << 12) {
 		put_le16(out, (uint16_t)(type | 1 << 2 | n << 4));
 		out += 2;
 	} else {
@@ -56,18 +60,24 @@ static uint8_t *put_raw(struct view v, struct span dst)
 	return out + v.n;
 }
 
-static unsigned coded_header(size_t n)
+/* That of coded ones has how many they are, and their bytes, in 10, 14 or 18 bits each. */
+static unsigned coded_bits(size_t n)
 {
-	return n < 1024 ? 3 : n < 16384 ? 4 : 5;
+	return n < 1 << 10 ? 10 : n < 1 << 14 ? 14 : 18;
 }
 
+static unsigned coded_header(size_t n)
+{
+	return (4 + 2 * coded_bits(n)) / 8;
+}
+
+/* In 10 bits the format also says whether there are four streams; behind wider ones there are. */
 static void put_coded_header(uint8_t *out, const struct coding *c, size_t n, size_t stored)
 {
-	unsigned wide = coded_header(n), shift = 10 + 4 * (wide - 3);
-	unsigned format = wide == 3 ? n >= ONE_STREAM : wide - 2;
+	unsigned bits = coded_bits(n), format = bits == 10 ? n >= ONE_STREAM : bits == 14 ? 2 : 3;
 	unsigned type = c->description.n ? ZSTD_LITERALS_COMPRESSED : ZSTD_LITERALS_TREELESS;
-	uint64_t header = type | format << 2 | (uint64_t)n << 4 | (uint64_t)stored << (4 + shift);
-	for (unsigned i = 0; i < wide; i++)
+	uint64_t header = type | format << 2 | (uint64_t)n << 4 | (uint64_t)stored << (4 + bits);
+	for (unsigned i = 0; i < coded_header(n); i++)
 		out[i] = (uint8_t)(header >> 8 * i);
 }
 
