@@ -2,8 +2,14 @@
  * Counts what a warm scratch still asks of the C library while it encodes and decodes: every
  * allocation and every lock, those of the compression libraries included. Prints the first
  * pipeline that does either, or how many were tried.
+ *
+ *   codec_warm poor
+ *
+ * instead makes one allocation after the other fail, while a chunk of giant blocks is encoded and
+ * patched, and looks at what the scratch keeps of them.
  */
 #include "codec/chunk.h"
+#include "codec/scratch_impl.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -12,8 +18,20 @@
 
 #define BYTES 300000u
 
-static _Thread_local bool counting;
-static unsigned long allocations, locks;
+/* volatile: compilers suppose that malloc changes nothing here. */
+static _Thread_local volatile bool counting;
+static volatile unsigned long allocations, locks;
+static volatile unsigned long fail_in; /* which allocation fails, from now on; 0: none */
+
+/* Called for each allocation; true: it fails. */
+static inline bool no_memory(void)
+{
+	allocations += counting;
+	if (!fail_in)
+		return false;
+	fail_in = fail_in - 1;
+	return !fail_in;
+}
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
 #define CANNOT_COUNT
@@ -25,32 +43,27 @@ void *__libc_memalign(size_t align, size_t n);
 
 void *malloc(size_t n)
 {
-	allocations += counting;
-	return __libc_malloc(n);
+	return no_memory() ? NULL : __libc_malloc(n);
 }
 
 void *calloc(size_t n, size_t size)
 {
-	allocations += counting;
-	return __libc_calloc(n, size);
+	return no_memory() ? NULL : __libc_calloc(n, size);
 }
 
 void *realloc(void *p, size_t n)
 {
-	allocations += counting;
-	return __libc_realloc(p, n);
+	return no_memory() ? NULL : __libc_realloc(p, n);
 }
 
 void *aligned_alloc(size_t align, size_t n)
 {
-	allocations += counting;
-	return __libc_memalign(align, n);
+	return no_memory() ? NULL : __libc_memalign(align, n);
 }
 
 int posix_memalign(void **p, size_t align, size_t n)
 {
-	allocations += counting;
-	*p = __libc_memalign(align, n);
+	*p = no_memory() ? NULL : __libc_memalign(align, n);
 	return *p ? 0 : ENOMEM;
 }
 
@@ -134,7 +147,78 @@ static void try_pipeline(struct scratch *s, const char *text, struct view src, s
 	buf_free(&t.out);
 }
 
-int main(void)
+#define GIANT (3u << 19) /* bytes a block: more than a scratch keeps */
+#define KEPT_MOST (1u << 20)
+
+/* What can run out of memory: the chunk is encoded, or its last block replaced. */
+struct poor {
+	struct pipeline p;
+	struct view src, stored; /* stored: NULL, or what src became */
+	const struct chunk *c;   /* of `stored` */
+};
+
+static int poor_call(const struct poor *t, struct scratch *s)
+{
+	struct buf out = {0};
+	struct chunk_edit edit = {{1, 1}, view_part(t->src, 0, GIANT)};
+	struct chunk_patch patch = {t->c, t->stored, &t->p, &edit, 1, 2 * GIANT};
+	int rc = t->stored.p ? chunk_patch(s, &patch, &out) : chunk_encode(s, &t->p, t->src, &out);
+	buf_free(&out);
+	return rc;
+}
+
+/* Returns how many allocations were made to fail. */
+static unsigned poor_calls(const struct poor *t)
+{
+	for (unsigned n = 1;; n++) {
+		struct scratch *s;
+		if (scratch_open(&s) < 0)
+			abort();
+		fail_in = n;
+		int rc = poor_call(t, s);
+		fail_in = 0;
+		size_t kept = s->work[0].cap > s->work[1].cap ? s->work[0].cap : s->work[1].cap;
+		if (kept > KEPT_MOST) {
+			printf("%s, allocation %u: %d, and keeps %zu bytes\n",
+			       t->stored.p ? "patch" : "encode", n, rc, kept);
+			exit(1);
+		}
+		scratch_close(s);
+		if (rc != -ENOMEM)
+			return rc ? 0 : n - 1;
+	}
+}
+
+static int poor_main(void)
+{
+	struct poor t = {.src = view_of(calloc(2, GIANT), 2 * (size_t)GIANT)};
+	struct scratch *s;
+	struct buf stored = {0};
+	struct chunk c = {0};
+	char why[200];
+	pipeline_default(&t.p);
+	if (!t.src.p || scratch_open(&s) < 0 ||
+	    pipeline_parse(&t.p, "shuffle:4+bytedelta+zstd:1", why, sizeof why) < 0)
+		return 2;
+	t.p.blocksize = GIANT;
+	for (uint32_t i = 0; i < 2 * GIANT / 4; i++)
+		put_le32((uint8_t *)t.src.p + 4 * (size_t)i, i * i / 1000);
+	unsigned failed = poor_calls(&t);
+	if (!failed || chunk_encode(s, &t.p, t.src, &stored) < 0 ||
+	    chunk_parse(&c, buf_view(&stored), stored.n, 0) || c.nblocks != 2)
+		return 2;
+	t.stored = buf_view(&stored);
+	t.c = &c;
+	unsigned again = poor_calls(&t);
+	chunk_deinit(&c);
+	buf_free(&stored);
+	scratch_close(s);
+	free((uint8_t *)t.src.p);
+	printf("%u and %u allocations failed\n", failed, again);
+	return again ? 0 : 2;
+}
+
+int main(int argc, char **argv)
 {
 	static const char *const codec[] = {"blosclz", "lz4",    "lz4hc:5",
 					    "zlib:5",  "zstd:1", "zstd:2", "zstd:5",
@@ -148,6 +232,8 @@ int main(void)
 	puts("cannot count in this build");
 	return 77;
 #endif
+	if (argc > 1 && !strcmp(argv[1], "poor"))
+		return poor_main();
 	if (!src || !dst || scratch_open(&s) < 0)
 		return 2;
 	counting = true; /* the measure itself: a new state must be seen */

@@ -11,13 +11,21 @@ from libcodec import Tool
 from libmount import BUILD
 
 
-def test_no_allocation_and_no_lock():
+def run_warm(*args):
     done = subprocess.run(
-        [BUILD / "tests/c/codec_warm"], capture_output=True, text=True, timeout=600
+        [BUILD / "tests/c/codec_warm", *args], capture_output=True, text=True, timeout=600
     )
     if done.returncode == 77:
         pytest.skip(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_allocation_and_no_lock():
+    run_warm()
+
+
+def test_a_giant_block_is_given_back_where_memory_runs_out():
+    run_warm("poor")
 
 
 def kept_kib(use_dict):
