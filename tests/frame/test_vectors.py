@@ -165,6 +165,42 @@ def test_failures_are_one_line(work, args, why):
     assert done.stderr.count(b"\n") == 1
 
 
+def names_in(json):
+    """Those of all objects, but for metalayers, whose names are their own."""
+    if isinstance(json, dict):
+        inner = (value for name, value in json.items() if name not in ("meta", "vlmeta"))
+        return set(json).union(*map(names_in, inner))
+    return set().union(*map(names_in, json)) if isinstance(json, list) else set()
+
+
+def test_man_page_lists_every_name_in_json():
+    chunk, array = next((OWN.parent / "blosc1").glob("*.cdata")), next(OWN.glob("*.b2nd"))
+    files = [OWN / "meta.b2frame", OWN / "sparse.b2frame", array, chunk]
+    printed = [json.loads(cframe("info", path, "--json").stdout) for path in files]
+    printed.append(json.loads(cframe("tune", files[0], "--json").stdout))
+    manual = (REPO / "docs/cframe.1").read_text()
+    (section,) = re.findall(r"^\.SS JSON\n(.*?)^\.SS", manual, re.MULTILINE | re.DOTALL)
+    assert set(re.findall(r"\\fI(\w+)\\fR", section)) == names_in(printed)
+
+
+def options_in(text):
+    return set(re.findall(r"(?<![\w.-])--?[A-Za-z][\w-]*", text))
+
+
+def test_help_man_page_and_readme_have_the_same_options():
+    manual = (REPO / "docs/cframe.1").read_text().replace("\\-", "-")
+    one = re.compile(r"^\.TP\n\.B (\w+)\n(.*?)(?=^\.TP\n\.B \w|^\.SS)", re.MULTILINE | re.DOTALL)
+    sections = one.findall(manual)
+    assert len(sections) > 8
+    for command, text in sections:
+        helped = re.findall(
+            r"^  -.*?(?=  )", cframe(command, "--help").stdout.decode(), re.MULTILINE
+        )
+        assert options_in("\n".join(helped)) == options_in(text), command
+    used = re.findall(r"cframe (\w+) (--?[a-zA-Z]\w*)", (REPO / "README.md").read_text())
+    assert used and all(option in options_in(dict(sections)[command]) for command, option in used)
+
+
 def test_help_and_man_page_list_every_subcommand():
     done = cframe("--help")
     assert done.returncode == 0
