@@ -79,6 +79,11 @@ def test_a_second_run_does_what_the_first_did_not(full, tmp_path):
     said = again("extract", "-u", "-C", str(back), str(made))
     assert said == (f"{files - 2} up to date, 3 made\n", "")  # all its names
     assert (back / "big").read_bytes() == DATA
+    when = (back / "new").stat().st_mtime_ns
+    os.truncate(back / "new", 2)
+    os.utime(back / "new", ns=(1, when))
+    said = again("extract", "-C", str(back), str(made), code=1)[1]
+    assert said == f"cframe: {back}/new: is there already; --force replaces it\n"
 
 
 def attributes(top):

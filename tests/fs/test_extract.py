@@ -15,7 +15,7 @@ import pytest
 from libcompress import start
 from libdata import blob
 from libfault import Fault
-from libmount import CFRAME, REPO, SLOWNESS
+from libmount import CFRAME, REPO, SLOWNESS, wait_until
 from libtree import assert_same, cframe, small_disk
 
 DATA = blob(1, 2_500_001, "text")
@@ -405,6 +405,45 @@ def test_a_full_disk_and_a_torn_frame(mount, root):
             f"cframe: {m.stored('x')}: its newest state is torn; the one before is taken\n"
             f"cframe: {plain}/x: No space left on device\n"
         )
+
+
+def test_a_disk_that_is_full_for_a_moment(tmp_path):
+    """Of a larger file, perhaps, that is dropped then: the others are tried once more."""
+    store, plain = tmp_path / "store", tmp_path / "plain"
+    (tmp_path / "x").write_bytes(DATA)
+    cframe("compress", tmp_path / "x", store)
+    program = SimpleNamespace(argv=[CFRAME, "extract", "-C", plain, store])
+    fault = Fault(program, tmp_path / "fault")
+    fault.set(2, Fault.WRITE, errno.EDQUOT)
+    got = subprocess.run(program.argv, capture_output=True, text=True)
+    assert (got.returncode, got.stderr) == (0, "") and fault.came()
+    assert (plain / "x").read_bytes() == DATA
+    shutil.rmtree(plain)
+    fault.set(2, Fault.WRITE, errno.EDQUOT, forever=1)
+    got = subprocess.run(program.argv, capture_output=True, text=True)
+    assert got.stderr == f"cframe: {plain}/x: Disk quota exceeded\n" and not plain.exists()
+
+
+@pytest.mark.parametrize("name", ["x.b2frame", "x"])
+def test_a_source_that_changes_is_told(tmp_path, name):
+    """Its bytes may be of two states. As nobody knows, nothing of it is left."""
+    store, plain = tmp_path / "store", tmp_path / "plain"
+    (tmp_path / "x").write_bytes(DATA)
+    cframe("compress", tmp_path / "x", store)
+    if name == "x":
+        shutil.move(tmp_path / "x", store)
+        (store / "x.b2frame").unlink()
+    program = SimpleNamespace(argv=[CFRAME, "extract", "-C", plain, store / name])
+    fault = Fault(program, tmp_path / "fault")
+    fault.set(1, Fault.WRITE, how=Fault.WAIT)
+    with subprocess.Popen(program.argv, stderr=subprocess.PIPE, text=True) as extracts:
+        wait_until(fault.came)
+        os.utime(store / name, ns=(1, 1))
+        fault.set(0)
+        said = extracts.communicate(timeout=60 * SLOWNESS)[1]
+    why = "is being changed; if it is mounted, copy it from there"
+    assert (extracts.returncode, said) == (1, f"cframe: {store / name}: {why}\n")
+    assert not plain.exists()
 
 
 def test_a_frame_that_cannot_be_opened_is_not_taken_for_none(tmp_path):

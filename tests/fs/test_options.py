@@ -104,7 +104,8 @@ def test_help_fits_a_terminal(words):
 @pytest.mark.parametrize(
     "words",
     [[CFRAME, *words] for words in (["codecs"], ["--help"], ["cat", TEXT], ["info", TEXT])]
-    + [[CFRAME, "ls", TEXT], [DAEMON, "--help"], [DAEMON, "--version"]],
+    + [[CFRAME, "ls", TEXT], [CFRAME, "tune", TEXT], [CFRAME, "verify", REPO / "README.md"]]
+    + [[DAEMON, "--help"], [DAEMON, "--version"]],
     ids=lambda words: "-".join(str(word).rpartition("/")[2] for word in words),
 )
 def test_what_does_not_arrive_is_told(words):
