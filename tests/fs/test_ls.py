@@ -88,5 +88,7 @@ def test_what_cannot_be_read_is_told(tmp_path):
     assert rows == {f"{tmp_path}/x": (1, 1, 1)}
     assert said == f"cframe: {tmp_path}/nosuch: No such file or directory\n"
     assert ls(tmp_path / "nosuch", code=1)[0] == {}
+    said = f"cframe: {tmp_path}/x/: Not a directory\n"
+    assert ls(f"{tmp_path}/x/", code=1) == ({}, said), "as of compress and extract"
     (tmp_path / "empty").mkdir()
     assert ls(tmp_path / "empty") == ({"0 files": (0, 0, 1)}, "")

@@ -145,7 +145,12 @@ static void list_path(struct ls *ls, const char *path)
 	if (lstat(path, &st) < 0 || !S_ISLNK(st.st_mode) || !realpath(path, whole))
 		strcpy(whole, path);
 	strcpy(last, whole);
-	bool all = stat(path, &st) == 0 && S_ISDIR(st.st_mode) && !tool_is_sparse(path);
+	bool there = stat(path, &st) == 0;
+	if (!there && errno == ENOTDIR) { /* "file/" */
+		fail(ls, path, -errno);
+		return;
+	}
+	bool all = there && S_ISDIR(st.st_mode) && !tool_is_sparse(path);
 	int fd = open(all ? path : dirname(whole), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int rc = fd < 0 || fstat(fd, &st) < 0 ? -errno : 0;
 	ls->dev = st.st_dev;
