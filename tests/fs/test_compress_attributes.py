@@ -9,7 +9,7 @@ import pytest
 
 from libcompress import as_nobody, compress, extracted
 from libdata import blob
-from libtree import assert_same
+from libtree import assert_same, cframe
 
 
 def test_rules_and_attributes(tmp_path, blosc2):
@@ -128,6 +128,22 @@ def test_attributes_of_a_user(with_extras, work, root):
     made = extras(work / "made")
     assert made[Path("sub/b.b2frame")]["user.note"] == b"of sub/b"
     assert "security.capability" not in made[Path("sub/b.b2frame")]
+
+
+def test_set_id_bits_are_for_the_owner_that_they_had(work, root):
+    """Who cannot give the files away would lend his own rights to others."""
+    plain, made, back = work / "plain", work / "made", work / "back"
+    (plain / "sub").mkdir(parents=True)
+    (plain / "x").write_bytes(b"x")
+    for path in plain / "x", plain / "sub":
+        os.chmod(path, 0o7755)
+    compress(plain, made)
+    assert (made / "x.b2frame").stat().st_mode & 0o7777 == 0o7755
+    os.chmod(work, 0o777)
+    compress(plain, work / "theirs", **as_nobody(work))
+    cframe("extract", "-C", back, made, **as_nobody(work))
+    for path in work / "theirs/x.b2frame", work / "theirs/sub", back / "x", back / "sub":
+        assert path.stat().st_mode & 0o7777 == 0o1755, path
 
 
 def test_read_only_files_of_a_user(work, tool):

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -119,7 +120,14 @@ def test_what_one_that_was_killed_between_two_calls_left(tmp_path):
         os.mkfifo(top / "sub/.cframe-23456789abcdef01")
         os.symlink("text", top / "sub/.cframe-mine")
         os.mkdir(top / "sub/.cframe-3456789abcdef012")
-    compress(plain, made)
+    busy = made / "sub/.cframe-456789abcdef0123"
+    os.mkfifo(busy)
+    program = start(plain, made)
+    while program.poll() is None:  # it changes: somebody is at it
+        os.utime(busy)
+        time.sleep(0.1)
+    assert program.communicate()[1] == ""
+    busy.unlink()
     extracted(made, back)
     for top, name in (made, "x.b2frame"), (back, "x"):
         mine = [".cframe-3456789abcdef012", ".cframe-mine"]

@@ -100,6 +100,7 @@ def test_a_second_run_finishes_the_directories_of_the_first(full, tmp_path):
     made, back = tmp_path / "made", tmp_path / "back"
     (full / "closed").mkdir()
     (full / "closed/file").touch()
+    (full / "empty").mkdir()
     os.utime(full / "closed", ns=(1, MTIME))
     os.chmod(full / "closed", 0o555)
     compress(full, made)
@@ -115,6 +116,8 @@ def test_a_second_run_finishes_the_directories_of_the_first(full, tmp_path):
         os.chmod(top / "closed", 0o755)
         next((top / "closed").iterdir()).unlink()
         os.chmod(top / "closed", 0o555)
+        if os.geteuid() == 0:
+            os.chown(top / "empty", 54321, -1)
     compress(full, made)
     cframe("extract", "-C", back, made)
     for top in made, back:
@@ -141,6 +144,25 @@ def test_a_target_that_is_made_is_as_closed_as_its_source(full, tmp_path):
     assert there.stat().st_mode & 0o7777 == 0o711
     (tmp_path / "new").mkdir()
     assert len({(tmp_path / name).stat().st_mode for name in ("several", "one", "new")}) == 1
+
+
+def test_closed_directories_of_a_user(work):
+    """A second run opens them for itself, and closes them again."""
+    how = as_nobody(work) if os.geteuid() == 0 else {}
+    plain, made, back = work / "plain", work / "made", work / "back"
+    (plain / "sub").mkdir(parents=True)
+    os.chmod(work, 0o777)
+    for names in ["x"], ["x", "y"]:
+        os.chmod(plain / "sub", 0o755)
+        (plain / "sub" / names[-1]).touch()
+        os.chmod(plain / "sub", 0o555)
+        assert compress(plain, made, **how) == cframe("extract", "-C", back, made, **how) == ""
+        assert sorted(os.listdir(back / "sub")) == names
+        for top in made, back:
+            assert (top / "sub").stat().st_mode & 0o7777 == 0o555
+            assert len(os.listdir(top / "sub")) == len(names)
+    for top in plain, made, back:
+        os.chmod(top / "sub", 0o755)
 
 
 def test_directories_of_others_stay_as_they_are(work, root):

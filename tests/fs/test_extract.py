@@ -209,6 +209,8 @@ def test_links_to_what_was_replaced(mount):
     extract("--force", "-C", plain, m.backing / "a")
     assert (plain / "x").read_bytes() == b"data of a/x"
     assert (plain / "x").samefile(plain / "z") and (plain / "y").samefile(plain / "z")
+    extract("--force", "-C", plain, m.backing / "a", m.backing / "a")  # over themselves
+    assert sorted(os.listdir(plain)) == ["x", "y", "z"], "and no draft"
 
 
 def test_what_is_there_stays(full):
@@ -407,81 +409,73 @@ def test_a_full_disk_and_a_torn_frame(mount, root):
         )
 
 
-def test_a_disk_that_is_full_for_a_moment(tmp_path):
+@pytest.fixture
+def one(tmp_path):
+    """What extracts the frame of DATA from `store` to `plain`, where `fault` says how it fails."""
+    it = SimpleNamespace(store=tmp_path / "store", plain=tmp_path / "plain", data=tmp_path / "x")
+    it.data.write_bytes(DATA)
+    cframe("compress", it.data, it.store)
+    it.argv = [CFRAME, "extract", "-C", it.plain, it.store]
+    it.fault = Fault(it, tmp_path / "fault")
+    it.run = lambda: subprocess.run(it.argv, capture_output=True, text=True)
+    return it
+
+
+def test_a_disk_that_is_full_for_a_moment(one):
     """Of a larger file, perhaps, that is dropped then: the others are tried once more."""
-    store, plain = tmp_path / "store", tmp_path / "plain"
-    (tmp_path / "x").write_bytes(DATA)
-    cframe("compress", tmp_path / "x", store)
-    program = SimpleNamespace(argv=[CFRAME, "extract", "-C", plain, store])
-    fault = Fault(program, tmp_path / "fault")
-    fault.set(2, Fault.WRITE, errno.EDQUOT)
-    got = subprocess.run(program.argv, capture_output=True, text=True)
-    assert (got.returncode, got.stderr) == (0, "") and fault.came()
-    assert (plain / "x").read_bytes() == DATA
-    shutil.rmtree(plain)
-    fault.set(2, Fault.WRITE, errno.EDQUOT, forever=1)
-    got = subprocess.run(program.argv, capture_output=True, text=True)
-    assert got.stderr == f"cframe: {plain}/x: Disk quota exceeded\n" and not plain.exists()
+    one.fault.set(2, Fault.WRITE, errno.EDQUOT)
+    got = one.run()
+    assert (got.returncode, got.stderr) == (0, "") and one.fault.came()
+    assert (one.plain / "x").read_bytes() == DATA
+    shutil.rmtree(one.plain)
+    one.fault.set(2, Fault.WRITE, errno.EDQUOT, forever=1)
+    assert one.run().stderr == f"cframe: {one.plain}/x: Disk quota exceeded\n"
+    assert not one.plain.exists()
 
 
 @pytest.mark.parametrize("name", ["x.b2frame", "x"])
-def test_a_source_that_changes_is_told(tmp_path, name):
+def test_a_source_that_changes_is_told(one, name):
     """Its bytes may be of two states. As nobody knows, nothing of it is left."""
-    store, plain = tmp_path / "store", tmp_path / "plain"
-    (tmp_path / "x").write_bytes(DATA)
-    cframe("compress", tmp_path / "x", store)
     if name == "x":
-        shutil.move(tmp_path / "x", store)
-        (store / "x.b2frame").unlink()
-    program = SimpleNamespace(argv=[CFRAME, "extract", "-C", plain, store / name])
-    fault = Fault(program, tmp_path / "fault")
-    fault.set(1, Fault.WRITE, how=Fault.WAIT)
-    with subprocess.Popen(program.argv, stderr=subprocess.PIPE, text=True) as extracts:
-        wait_until(fault.came)
-        os.utime(store / name, ns=(1, 1))
-        fault.set(0)
-        said = extracts.communicate(timeout=60 * SLOWNESS)[1]
+        (one.store / "x.b2frame").unlink()
+        shutil.move(one.data, one.store)
+    one.fault.set(1, Fault.WRITE, how=Fault.WAIT)
+    with subprocess.Popen(one.argv, stderr=subprocess.PIPE, text=True) as program:
+        wait_until(one.fault.came)
+        os.utime(one.store / name, ns=(1, 1))
+        one.fault.set(0)
+        said = program.communicate(timeout=60 * SLOWNESS)[1]
     why = "is being changed; if it is mounted, copy it from there"
-    assert (extracts.returncode, said) == (1, f"cframe: {store / name}: {why}\n")
-    assert not plain.exists()
+    assert (program.returncode, said) == (1, f"cframe: {one.store / name}: {why}\n")
+    assert not one.plain.exists()
 
 
-def test_a_frame_that_cannot_be_opened_is_not_taken_for_none(tmp_path):
+def test_a_frame_that_cannot_be_opened_is_not_taken_for_none(one):
     """Whatever the reason: a server that is away for a moment, or a key that is missing."""
-    store, plain = tmp_path / "store", tmp_path / "plain"
-    (tmp_path / "x").write_bytes(DATA)
-    cframe("compress", tmp_path / "x", store)
-    program = SimpleNamespace(argv=[CFRAME, "extract", "-C", plain, store])
-    fault = Fault(program, tmp_path / "fault")
     told, came = [], True
     while came:
-        fault.set(len(told) + 1, Fault.OPEN, errno.ESTALE)
-        told.append(subprocess.run(program.argv, stderr=-1, text=True).stderr)
-        came = fault.came()
-        assert not plain.exists() or os.listdir(plain) in ([], ["x"]), told[-1]
-        shutil.rmtree(plain, ignore_errors=True)
-    assert f"cframe: {store}/x.b2frame: Stale file handle\n" in told
+        one.fault.set(len(told) + 1, Fault.OPEN, errno.ESTALE)
+        told.append(one.run().stderr)
+        came = one.fault.came()
+        assert not one.plain.exists() or os.listdir(one.plain) in ([], ["x"]), told[-1]
+        shutil.rmtree(one.plain, ignore_errors=True)
+    assert f"cframe: {one.store}/x.b2frame: Stale file handle\n" in told
 
 
-def test_what_the_disk_has_not_taken_is_told(tmp_path):
+def test_what_the_disk_has_not_taken_is_told(one):
     """The frames may be removed when it ends, or when a second run finds all up to date."""
-    store, plain = tmp_path / "store", tmp_path / "plain"
-    (tmp_path / "x").write_bytes(DATA)
-    cframe("compress", tmp_path / "x", store)
-    program = SimpleNamespace(argv=[CFRAME, "extract", "-C", plain, store])
-    fault = Fault(program, tmp_path / "fault")
 
     def run(n):
-        fault.set(n, Fault.SYNC, errno.EIO)
-        got = subprocess.run(program.argv, capture_output=True, text=True)
+        one.fault.set(n, Fault.SYNC, errno.EIO)
+        got = one.run()
         return got.returncode, got.stdout, got.stderr
 
     why = "Input/output error"
-    assert run(1) == (1, "", f"cframe: {plain}/x: {why}\n")
-    assert not plain.exists(), "its content, and then its name"
-    assert run(2) == (1, "", f"cframe: {plain}: {why}\n")
+    assert run(1) == (1, "", f"cframe: {one.plain}/x: {why}\n")
+    assert not one.plain.exists(), "its content, and then its name"
+    assert run(2) == (1, "", f"cframe: {one.plain}: {why}\n")
     assert run(0) == (0, "1 up to date, 0 made\n", "")
-    assert (plain / "x").read_bytes() == DATA
+    assert (one.plain / "x").read_bytes() == DATA
 
 
 def test_the_limit_of_file_sizes(tmp_path):
