@@ -9,6 +9,26 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+int path_join(struct buf *path, const char *directory, const char *name)
+{
+	const char *slash = directory[strlen(directory) - 1] == '/' ? "" : "/";
+	path->n = 0;
+	return buf_print(path, "%s%s%s%c", directory, slash, name, 0);
+}
+
+enum suffix path_suffix(const char *path)
+{
+	size_t stem;
+	const char *slash = strrchr(path, '/');
+	return suffix_of(slash ? slash + 1 : path, &stem);
+}
+
+bool path_is_named_as_frame(const char *path)
+{
+	enum suffix suffix = path_suffix(path);
+	return suffix == SUFFIX_FRAME || suffix == SUFFIX_ARRAY;
+}
+
 static int by_name(const void *a, const void *b)
 {
 	return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);

@@ -2,6 +2,7 @@
 #ifndef LISTING_H
 #define LISTING_H
 
+#include "base/buf.h"
 #include "frame/names.h"
 
 #include <limits.h>
@@ -15,8 +16,17 @@ struct entry {
 	struct stat st;
 	enum node_kind kind; /* set by listing_show, for a directory of frames */
 	int rc;      /* < 0: why `st` or `kind` is not known     */
-	bool looked; /* st, kind and rc are set                  */
+	bool looked; /* listing_stat or listing_show has set these */
 };
+
+/* Makes *path that of an entry of a directory, with a 0 behind it. */
+NODISCARD int path_join(struct buf *path, const char *directory, const char *name);
+
+/* What kind of file the name at the end of a path promises. */
+enum suffix path_suffix(const char *path);
+
+/* True: that is a contiguous frame. */
+bool path_is_named_as_frame(const char *path);
 
 /* The entries of a directory, sorted by name. */
 struct listing {

@@ -109,8 +109,7 @@ static void list_directory(struct ls *ls, int fd, const char *path)
 		if (!listing_show(&l, &l.entry[i], shown))
 			continue;
 		bool cut = l.entry[i].rc == -ENAMETOOLONG;
-		rc = buf_print(&below, "%s%s%s%c", path, path[strlen(path) - 1] == '/' ? "" : "/",
-			       cut ? l.entry[i].name : shown, 0);
+		rc = path_join(&below, path, cut ? l.entry[i].name : shown);
 		if (rc >= 0)
 			list_entry(ls, &l, &l.entry[i], (const char *)below.p);
 		buf_free(&below);

@@ -40,6 +40,11 @@ void progress_bytes(uint64_t of_plain, uint64_t of_stored)
 	atomic_fetch_add_explicit(&stored, of_stored, memory_order_relaxed);
 }
 
+void progress_take_back(uint64_t of_plain)
+{
+	atomic_fetch_sub_explicit(&plain, of_plain, memory_order_relaxed);
+}
+
 /* Leaves a terminal alone if another program is in its foreground. */
 static void show(void)
 {

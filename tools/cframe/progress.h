@@ -14,6 +14,9 @@ void progress_end(void);
 void progress_file(void);
 void progress_bytes(uint64_t of_plain, uint64_t of_stored);
 
+/* Plain bytes that do not count after all: what they are of has failed, or is tried once more. */
+void progress_take_back(uint64_t of_plain);
+
 /* Removes the line to make place for another one, until progress_go_on. */
 void progress_hold(void);
 void progress_go_on(void);

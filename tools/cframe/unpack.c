@@ -153,7 +153,7 @@ int unpack_frame(struct frame *f, bool array, struct pool *pool, int out)
 		rc = unpack(&u, array ? npy->size : frame_size(f));
 	mem_free(npy);
 	if (rc < 0)
-		progress_bytes(0 - u.done, 0); /* perhaps it is tried once more */
+		progress_take_back(u.done);
 	return rc;
 }
 
@@ -199,6 +199,6 @@ int unpack_plain(int in, int out)
 	uint64_t done = 0;
 	int rc = copy_data(in, out, &done);
 	if (rc < 0)
-		progress_bytes(0 - done, 0);
+		progress_take_back(done);
 	return rc;
 }

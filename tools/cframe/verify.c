@@ -120,7 +120,7 @@ static int decode(struct job *j, struct frame *f)
 		findings_add(&j->found, FINDING_OF_ALL,
 			     "corrupt: torn: shown as of its newest whole root");
 	if (rc < 0 || findings_any(&j->found)) /* it may be looked at once more */
-		progress_bytes(0 - d.bytes, 0);
+		progress_take_back(d.bytes);
 	return rc;
 }
 
@@ -149,13 +149,6 @@ static int check_metalayers(struct job *j, const struct frame *f)
 	return 0;
 }
 
-static enum suffix suffix_of_path(const char *path)
-{
-	size_t stem;
-	const char *slash = strrchr(path, '/');
-	return suffix_of(slash ? slash + 1 : path, &stem);
-}
-
 /*
  * Of a frame that is named like an array: a mount could not show it as one. That it is none, that
  * its items are elsewhere, or that NumPy has no such, is no damage.
@@ -163,7 +156,7 @@ static enum suffix suffix_of_path(const char *path)
 static int check_array(const struct job *j, const struct frame *f)
 {
 	struct view meta;
-	if (suffix_of_path(j->path) != SUFFIX_ARRAY || frame_info(f)->sparse || !npy_meta(f, &meta))
+	if (path_suffix(j->path) != SUFFIX_ARRAY || frame_info(f)->sparse || !npy_meta(f, &meta))
 		return 0;
 	struct npy *v = mem_zalloc(sizeof *v);
 	int rc = v ? npy_init(v, f) : -ENOMEM;
@@ -178,7 +171,7 @@ static int check_array(const struct job *j, const struct frame *f)
 static bool is_empty_file(const struct job *j)
 {
 	struct stat st;
-	return suffix_of_path(j->path) == SUFFIX_FRAME &&
+	return path_suffix(j->path) == SUFFIX_FRAME &&
 	       fstatat(j->dir, j->path, &st, 0) == 0 && S_ISREG(st.st_mode) && !st.st_size;
 }
 
@@ -340,13 +333,6 @@ static void add(struct verify *v, int dir, const char *path, const char *name)
 	pool_submit(v->pool, &j->job, POOL_LATER);
 }
 
-static bool is_named_as_frame(const char *name)
-{
-	size_t stem;
-	enum suffix suffix = suffix_of(name, &stem);
-	return suffix == SUFFIX_FRAME || suffix == SUFFIX_ARRAY;
-}
-
 static void verify_directory(struct verify *v, int fd, const char *path);
 
 static void verify_subdirectory(struct verify *v, int dir, const char *name, const char *path)
@@ -384,7 +370,7 @@ static void verify_entry(struct verify *v, int dir, const char *name, const char
 			add_errno(v, path, errno);
 	} else if (S_ISDIR(st.st_mode) && st.st_dev == v->dev) {
 		verify_subdirectory(v, dir, name, path);
-	} else if (S_ISREG(st.st_mode) && is_named_as_frame(name)) {
+	} else if (S_ISREG(st.st_mode) && path_is_named_as_frame(name)) {
 		v->frames++;
 		add(v, dir, name, path);
 	}
@@ -399,11 +385,9 @@ static void verify_directory(struct verify *v, int fd, const char *path)
 
 	for (size_t i = 0; i < l.n; i++) {
 		const char *name = l.entry[i].name;
-		below.n = 0;
-		int room = buf_print(&below, "%s%s%s%c", path,
-				     path[strlen(path) - 1] == '/' ? "" : "/", name, 0);
-		if (room < 0) {
-			rc = room;
+		int joined = path_join(&below, path, name);
+		if (joined < 0) {
+			rc = joined;
 			break;
 		}
 		verify_entry(v, fd, name, (const char *)below.p);
