@@ -120,20 +120,26 @@ static bool frame_is_hidden(int dir, const char *name, char other[static NAME_MA
 	       find_claimant(dir, name, 0, other);
 }
 
-static bool may_stand(struct walk *w, const struct item *i)
+static void await(struct walk *w, const struct item *i)
 {
 	const struct compress *c = CONTAINER_OF(w, struct compress, walk);
-	bool frame = S_ISREG(i->st.st_mode), taken;
-	char shown[NAME_MAX + 1], other[NAME_MAX + 1], why[NAME_MAX + 64];
-	int dir = i->folder->fd;
+	bool frame = S_ISREG(i->st.st_mode);
 
 	outputs_wait_room(c->outputs);
 	if (frame && i->st.st_nlink > 1) /* the other names of a file wait for its first one */
 		outputs_wait_linked(c->outputs, &i->st);
+	if (c->later && !i->folder->made)
+		outputs_wait_path(c->outputs, i->to, frame ? "" : NAMES_NEW_SUFFIX);
+}
+
+static bool may_stand(struct walk *w, const struct item *i)
+{
+	char shown[NAME_MAX + 1], other[NAME_MAX + 1], why[NAME_MAX + 64];
+	bool frame = S_ISREG(i->st.st_mode), taken;
+	int dir = i->folder->fd;
+
 	if (i->folder->made)
 		return true; /* by this source, whose names have been looked at */
-	if (c->later)
-		outputs_wait_path(c->outputs, i->to, frame ? "" : NAMES_NEW_SUFFIX);
 	if (frame && names_join(shown, i->name, strlen(i->name) - strlen(NAMES_NEW_SUFFIX), ""))
 		taken = frame_is_crossed(dir, shown, other);
 	else
@@ -207,6 +213,7 @@ static void hand_on(int parent, int fd)
 
 static const struct walk_ops ops = {
 	.name = name,
+	.await = await,
 	.may_stand = may_stand,
 	.is_current = is_current,
 	.make = make,
@@ -269,18 +276,15 @@ static void tell(const struct output *o)
 	       bytes ? 100 * (double)stored / (double)bytes : 100);
 }
 
-/* True: somebody expects one file to become this one. */
-static bool is_named_as_frame(const char *where)
+/* True: somebody expects one file to become this one, and not a directory of that name. */
+static bool is_for_one_file(const char *where)
 {
-	const char *slash = strrchr(where, '/');
-	size_t stem;
-	enum suffix suffix = suffix_of(slash ? slash + 1 : where, &stem);
-	return (suffix == SUFFIX_FRAME || suffix == SUFFIX_ARRAY) && access(where, F_OK) < 0;
+	return path_is_named_as_frame(where) && access(where, F_OK) < 0;
 }
 
 static int run(struct compress *c, char **source, const char *where)
 {
-	if (is_named_as_frame(where)) {
+	if (is_for_one_file(where)) {
 		tool_say("%s: is the name of a frame; the last word is the directory for frames",
 			 where);
 		return 1;

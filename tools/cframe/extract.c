@@ -90,20 +90,16 @@ static int unpack(struct job *j)
 	return unpack_plain(j->in, i->draft.fd);
 }
 
-/* The attributes of the source are compared with those that the walk has seen. */
-static int finish_draft(struct job *j, int rc)
+/* True: the source is still what the walk has seen. */
+static bool is_unchanged(const struct job *j)
 {
-	struct item *i = &j->out->item;
+	const struct item *i = &j->out->item;
 	struct stat now;
 
 	bool known = fstat(j->in, &now) == 0;
 	if (known && i->kind == NODE_SPARSE)
 		frame_stat_sparse(j->in, &now);
-	if (!known || !stat_is_same(&now, &i->st))
-		rc = -ESTALE;
-	if (rc >= 0 && i->kind != NODE_SPARSE) /* whose own are those of a directory */
-		extras_load(&i->extras, j->in);
-	return rc;
+	return known && stat_is_same(&now, &i->st);
 }
 
 /* A file that finds the disk full is tried once more: see extract.filling. */
@@ -111,20 +107,24 @@ static void fill(struct pool_job *job)
 {
 	struct job *j = CONTAINER_OF(job, struct job, job);
 	struct extract *x = j->x;
+	struct output *out = j->out;
 
 	pthread_rwlock_rdlock(&x->filling);
 	int rc = open_source(j);
 	if (rc >= 0)
 		rc = unpack(j);
-	if ((rc == -ENOSPC || rc == -EDQUOT) && ftruncate(j->out->item.draft.fd, 0) == 0) {
+	if ((rc == -ENOSPC || rc == -EDQUOT) && ftruncate(out->item.draft.fd, 0) == 0) {
 		pthread_rwlock_unlock(&x->filling);
 		pthread_rwlock_wrlock(&x->filling);
 		rc = unpack(j);
 	}
-	rc = finish_draft(j, rc);
+	if (!is_unchanged(j))
+		rc = -ESTALE;
+	if (rc >= 0 && out->item.kind != NODE_SPARSE) /* whose own are those of a directory */
+		extras_load(&out->item.extras, j->in);
 	frame_close(j->frame);
 	close(j->in);
-	outputs_end_take(x->outputs, j->out, rc);
+	outputs_end_take(x->outputs, out, rc);
 	pthread_rwlock_unlock(&x->filling);
 	mem_free(j);
 	workbench_trim();
@@ -196,8 +196,7 @@ static void make(struct walk *w, struct listing *l, const struct entry *e, struc
 		print_made(i);
 }
 
-/* Waits for what must be there before the item is looked at. */
-static bool await_others(struct walk *w, const struct item *i)
+static void await(struct walk *w, const struct item *i)
 {
 	struct extract *x = CONTAINER_OF(w, struct extract, walk);
 	outputs_wait_room(x->outputs);
@@ -205,7 +204,6 @@ static bool await_others(struct walk *w, const struct item *i)
 		outputs_wait_path(x->outputs, i->to, "");
 	if (S_ISREG(i->st.st_mode) && i->st.st_nlink > 1)
 		outputs_wait_linked(x->outputs, &i->st);
-	return true;
 }
 
 static bool show(struct walk *w, struct listing *l, struct entry *e,
@@ -227,7 +225,7 @@ static bool is_sparse_frame(const char *path, const char *name)
 static const struct walk_ops ops = {
 	.name = show,
 	.is_file = is_sparse_frame,
-	.may_stand = await_others,
+	.await = await,
 	.is_current = is_current,
 	.make = make,
 };

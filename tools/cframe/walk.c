@@ -123,6 +123,13 @@ static void walk_subdirectory(struct walk *w, struct listing *l, const struct en
 	close(from);
 }
 
+/* Waits for what the item depends on. False: it may not be made, which has been reported. */
+static bool is_admitted(struct walk *w, const struct item *i)
+{
+	w->ops->await(w, i);
+	return !w->ops->may_stand || w->ops->may_stand(w, i);
+}
+
 static void walk_entry(struct walk *w, struct listing *l, struct entry *e, struct folder *folder)
 {
 	char name[NAME_MAX + 1];
@@ -138,7 +145,7 @@ static void walk_entry(struct walk *w, struct listing *l, struct entry *e, struc
 	bool directory = S_ISDIR(e->st.st_mode) && e->kind == NODE_PLAIN;
 	if (e->rc < 0)
 		walk_say_rc(w, e->rc);
-	else if (w->ops->may_stand && !w->ops->may_stand(w, &i))
+	else if (!is_admitted(w, &i))
 		; /* which is said */
 	else if (directory)
 		walk_subdirectory(w, l, e, folder, name);

@@ -57,9 +57,10 @@ struct walk {
 	struct buf from, to; /* the present paths                            */
 	unsigned depth;
 	atomic_bool failed;
-	atomic_flag told_extras; /* reported that the target takes no extras */
-	bool told_links;         /* or not all links; of the main thread     */
-	bool told_apart;         /* or that old files lack some; likewise    */
+	/* What is reported once for all files; the latter two are of the main thread. */
+	atomic_flag told_extras; /* the target takes no extras               */
+	bool told_links;         /* hard links could not be made: copies     */
+	bool told_apart;         /* what is up to date is not linked as the source is */
 	pthread_mutex_t lock;
 	struct target target; /* its links are under lock                */
 	uint64_t made;        /* under lock: items that got their names */
@@ -75,9 +76,12 @@ struct walk_ops {
 	bool (*is_file)(const char *path, const char *name);
 
 	/*
-	 * Called before an item or a directory is opened. False: it would hide another one, which
-	 * is reported. NULL: none does.
+	 * Called before an item or a directory is opened: waits for files in progress that it
+	 * depends on, and until there are descriptors for it.
 	 */
+	void (*await)(struct walk *w, const struct item *i);
+
+	/* Called next. False: it would hide another one, which is reported. NULL: none does. */
 	bool (*may_stand)(struct walk *w, const struct item *i);
 
 	/*
