@@ -15,14 +15,14 @@ void item_say_taken(struct walk *w, const struct item *i, const char *why)
 
 void item_say_target(struct walk *w, const struct item *i, int rc)
 {
-	char text[256];
+	char text[TOOL_TEXT_MAX];
 
 	if (rc == -EEXIST)
 		item_say_taken(w, i, "is there already; --force replaces it");
 	else if (rc == -EISDIR)
 		item_say_taken(w, i, "is a directory, and stays");
 	else
-		item_say_taken(w, i, err_text(rc, text, sizeof text));
+		item_say_taken(w, i, tool_err_text(rc, text));
 }
 
 /* True: the target has failed, not the source. */
@@ -57,7 +57,7 @@ void item_say_rc(struct walk *w, const struct item *i, int rc)
 
 void item_say_extras(struct walk *w, const struct item *i, const struct extras *x)
 {
-	char text[256];
+	char text[TOOL_TEXT_MAX];
 	if (x->rc == -EOPNOTSUPP) {
 		if (!atomic_flag_test_and_set(&w->told_extras))
 			tool_say("%s: its file system takes no such extended attributes or ACLs as "
@@ -65,7 +65,7 @@ void item_say_extras(struct walk *w, const struct item *i, const struct extras *
 				 w->where);
 	} else if (x->rc < 0) {
 		tool_say("%s: not all extended attributes were kept: %s", i->from,
-			 err_text(x->rc, text, sizeof text));
+			 tool_err_text(x->rc, text));
 		w->failed = true;
 	}
 }
@@ -85,7 +85,7 @@ bool is_stamp_of(const struct walk *w, struct timespec stamp, struct timespec of
 	return false;
 }
 
-static bool has_names(const struct item *i)
+static bool has_other_names(const struct item *i)
 {
 	return i->st.st_nlink > 1 && i->kind != NODE_SPARSE;
 }
@@ -128,7 +128,10 @@ static bool is_current(const struct walk *w, struct listing *l, const struct ent
 	       w->ops->is_current(l, e, i, there);
 }
 
-/* The item has names, and *there is what is in its place. The next name may be missing. */
+/*
+ * The item has other names, of which one may be missing in the target: it is to be made a link of
+ * *there, which is up to date.
+ */
 static void note_current(struct walk *w, const struct item *i, const struct stat *there)
 {
 	pthread_mutex_lock(&w->lock);
@@ -140,7 +143,7 @@ static void note_current(struct walk *w, const struct item *i, const struct stat
 	w->told_apart |= !same;
 }
 
-/* What is in its place is of this file, or will be: for a later source with the same name. */
+/* Notes for a later source with the same name that this file is, or will be, in its place. */
 static void note_taker(struct walk *w, const struct item *i)
 {
 	if (!w->target.alone && !w->target.force && is_file(i))
@@ -160,7 +163,7 @@ bool item_may_make(struct walk *w, struct listing *l, const struct entry *e, str
 	if (is_current(w, l, e, i, &there)) {
 		w->current++;
 		note_taker(w, i);
-		if (has_names(i))
+		if (has_other_names(i))
 			note_current(w, i, &there);
 		return false;
 	}
@@ -187,10 +190,10 @@ bool item_hides_length(struct walk *w, const struct item *i, int in)
 }
 
 /*
- * True: the file system knows no links, or no more of this file, or it begins between the two
- * names; or somebody has removed the first one.
+ * True: no hard link can be made, and the file is copied instead: the file system knows none, or no
+ * more of this file, or the two names lie in different ones; or somebody has removed the first.
  */
-static bool is_for_copies(int rc)
+static bool means_a_copy(int rc)
 {
 	switch (rc) {
 	case -EPERM:
@@ -207,12 +210,12 @@ static bool is_for_copies(int rc)
 	}
 }
 
-/* As item_make_link, for another name of a file. That there can be none is said once. */
-static int make_name(struct walk *w, const struct entry *e, struct item *i)
+/* As item_make_link, for another name of a file. That there can be none is reported once. */
+static int make_hard_link(struct walk *w, const struct entry *e, struct item *i)
 {
-	char text[256];
+	char text[TOOL_TEXT_MAX];
 
-	if (!has_names(i))
+	if (!has_other_names(i))
 		return 0;
 	pthread_mutex_lock(&w->lock);
 	const char *linked = links_find(&w->target.links, &e->st, e->kind);
@@ -220,11 +223,11 @@ static int make_name(struct walk *w, const struct entry *e, struct item *i)
 	if (linked && rc == 0)
 		rc = 1;
 	pthread_mutex_unlock(&w->lock);
-	if (rc >= 0 || !is_for_copies(rc))
+	if (rc >= 0 || !means_a_copy(rc))
 		return rc;
 	if (!w->told_links)
 		tool_say("%s: not all hard links can be made, and what they would name is copied: "
-			 "%s", w->where, err_text(rc, text, sizeof text));
+			 "%s", w->where, tool_err_text(rc, text));
 	w->told_links = true;
 	return 0;
 }
@@ -232,7 +235,7 @@ static int make_name(struct walk *w, const struct entry *e, struct item *i)
 int item_make_link(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
 {
 	char text[PATH_MAX];
-	int rc = make_name(w, e, i);
+	int rc = make_hard_link(w, e, i);
 
 	if (rc != 0)
 		return rc;
@@ -257,12 +260,12 @@ bool item_finish(struct walk *w, struct item *i)
 	}
 	item_say_extras(w, i, &i->extras);
 	progress_file();
-	if (has_names(i)) /* without it, all other names count as other files */
+	if (has_other_names(i)) /* without it, all other names count as other files */
 		(void)fstatat(i->folder->fd, i->name, &made, AT_SYMLINK_NOFOLLOW);
 	pthread_mutex_lock(&w->lock);
 	w->made++;
 	links_forget(&w->target.links, i->to);
-	if (has_names(i))
+	if (has_other_names(i))
 		(void)links_add(&w->target.links, &i->st, i->kind, i->to, &made);
 	pthread_mutex_unlock(&w->lock);
 	return true;

@@ -119,34 +119,45 @@ static int no_command(const char *word)
 	return 1;
 }
 
+/* "help", "help COMMAND". `about`: that, or NULL. */
+static int help_about(const char *about)
+{
+	const struct subcommand *cmd = about ? find(about) : NULL;
+
+	if (about && !cmd)
+		return no_command(about);
+	if (cmd)
+		help_of(cmd);
+	else
+		help(stdout);
+	return 0;
+}
+
+static int run_command(const struct subcommand *cmd, int argc, char **argv)
+{
+	if (asks_for_help(argv + 2)) {
+		help_of(cmd);
+		return 0;
+	}
+	/* Which of the frames that the words name are on the disk. What is no path does no harm. */
+	for (int i = 2; i < argc; i++)
+		durable_load_for(argv[i]);
+	return cmd->run(argc - 1, argv + 1);
+}
+
 static int run(int argc, char **argv)
 {
 	const char *word = argc >= 2 ? argv[1] : "";
 	const struct subcommand *cmd = find(word);
 
-	if (strcmp(word, "help") == 0 || is_in(word, "--help", "-h")) {
-		const struct subcommand *about = argc >= 3 ? find(argv[2]) : NULL;
-		if (argc >= 3 && !about)
-			return no_command(argv[2]);
-		if (about)
-			help_of(about);
-		else
-			help(stdout);
-		return 0;
-	}
+	if (strcmp(word, "help") == 0 || is_in(word, "--help", "-h"))
+		return help_about(argc >= 3 ? argv[2] : NULL);
 	if (strcmp(word, "version") == 0 || is_in(word, "--version", "-V")) {
 		printf("cframe %s\n", VERSION);
 		return 0;
 	}
-	if (cmd && asks_for_help(argv + 2)) {
-		help_of(cmd);
-		return 0;
-	}
-	if (cmd) {
-		for (int i = 2; i < argc; i++)
-			durable_load_for(argv[i]); /* what is no path does no harm */
-		return cmd->run(argc - 1, argv + 1);
-	}
+	if (cmd)
+		return run_command(cmd, argc, argv);
 	if (*word)
 		return no_command(word);
 	help(stderr);

@@ -151,13 +151,17 @@ void outputs_begin(struct outputs *p, struct output *o)
 	pthread_mutex_unlock(&p->lock);
 }
 
-static void tell(struct outputs *p, const struct output *o)
+static void count(struct outputs *p, const struct output *o)
 {
 	pthread_mutex_lock(&p->lock);
 	p->totals.files++;
 	p->totals.bytes += (uint64_t)o->item.st.st_size;
 	p->totals.stored += o->stored;
 	pthread_mutex_unlock(&p->lock);
+}
+
+static void tell(const struct outputs *p, const struct output *o)
+{
 	if (!p->how.tell)
 		return;
 	flockfile(stdout); /* one line, whoever else prints */
@@ -174,16 +178,9 @@ static void say_failed(struct outputs *p, const struct output *o)
 	p->walk->failed = true;
 }
 
-/* Gives its name to an output that is complete, or drops one that has failed. Takes it. */
-static void give_name(struct outputs *p, struct output *o)
+/* It is in progress no longer, and others need not wait for it. Takes it. */
+static void leave_take(struct outputs *p, struct output *o)
 {
-	if (o->rc < 0) {
-		if (!o->said)
-			say_failed(p, o);
-		draft_drop(&o->item.draft);
-	} else if (item_finish(p->walk, &o->item)) {
-		tell(p, o);
-	}
 	folder_put(p->walk, o->item.folder);
 	pthread_mutex_lock(&p->lock);
 	struct output *moved = p->busy[--p->files];
@@ -192,6 +189,23 @@ static void give_name(struct outputs *p, struct output *o)
 	pthread_cond_signal(&p->left);
 	pthread_mutex_unlock(&p->lock);
 	output_free(o);
+}
+
+static void drop_take(struct outputs *p, struct output *o)
+{
+	if (!o->said)
+		say_failed(p, o);
+	draft_drop(&o->item.draft);
+	leave_take(p, o);
+}
+
+static void give_name_take(struct outputs *p, struct output *o)
+{
+	if (item_finish(p->walk, &o->item)) {
+		count(p, o);
+		tell(p, o);
+	}
+	leave_take(p, o);
 }
 
 static struct output *take_ready(struct outputs *p, unsigned *n)
@@ -245,7 +259,10 @@ static void give_names(struct pool_job *job)
 			next = o->next;
 			if (o->rc >= 0)
 				sync_output(p->walk, o, all && !o->elsewhere);
-			give_name(p, o);
+			if (o->rc >= 0)
+				give_name_take(p, o);
+			else
+				drop_take(p, o);
 		}
 	}
 }
@@ -276,8 +293,8 @@ void outputs_end_take(struct outputs *p, struct output *o, int rc)
 		o->elsewhere = !walk_sync_reaches(p->walk, st.st_dev);
 	}
 	o->rc = rc;
-	if (rc < 0) /* others may wait for its room */
-		give_name(p, o);
+	if (rc < 0) /* at once: others may wait for its room */
+		drop_take(p, o);
 	else
 		hand_over(p, o);
 }

@@ -21,7 +21,7 @@ struct pack {
 	uint32_t chunk_size;
 	struct policy policy;
 	pthread_mutex_t lock; /* for the frame, but for frame_write, and for what follows */
-	unsigned users;       /* jobs, and the reader */
+	unsigned users;       /* jobs, and the reader, whose share goes with the last job */
 	int rc;               /* the first failure    */
 };
 
@@ -134,7 +134,8 @@ static int encode(struct job *j, struct workbench *b)
 	if (bytes_are_zero(what.plain))
 		return 0; /* stays a hole */
 	TRY(policy_choose(&f->policy, b->s, &what, &p));
-	struct pool *pool = j->last ? f->p->pool : NULL; /* what else is there waits for its end */
+	/* The last chunk is divided among the workers: nothing of its file is left for them. */
+	struct pool *pool = j->last ? f->p->pool : NULL;
 	TRY(workbench_encode(b, pool, &p, what.plain));
 	TRY(store(f, j->n, buf_view(&b->b)));
 	progress_bytes(what.plain.n, b->b.n);

@@ -11,8 +11,8 @@ struct pieces {
 	struct scratch *s;
 	struct buf b; /* the caller frees it */
 	/*
-	 * Fail also for what these bytes do not hang on, but other readers' do; and leave out those
-	 * of chunks of one value.
+	 * To find damage, not to get the bytes: also fail where these are read without what is
+	 * damaged, but other readers use that; and do not decode chunks of one repeated value.
 	 */
 	bool strict;
 

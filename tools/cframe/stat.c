@@ -216,27 +216,37 @@ static double clock_of(const cJSON *tree)
 	return tree ? cJSON_GetNumberValue(cJSON_GetObjectItem(tree, "seconds")) : 0;
 }
 
-static int show(const char *mountpoint, bool json, double every)
+struct form {
+	bool json;
+	double every; /* seconds; 0: once */
+};
+
+static int print_look(const char *mountpoint, const struct looks *l, struct form form)
+{
+	if (form.json)
+		return tool_print_json(l->now, form.every > 0 ? JSON_LINE : JSON_LINES);
+	if (form.every > 0 && isatty(STDOUT_FILENO))
+		printf("\033[H\033[J"); /* from the top of an empty screen */
+	print_table(mountpoint, l);
+	return 0;
+}
+
+static int show(const char *mountpoint, struct form form)
 {
 	struct looks l = {0};
-	bool screen = every > 0 && !json && isatty(STDOUT_FILENO);
-	bool said;
+	bool said, again = form.every > 0;
 	int rc;
 	do {
 		rc = look(mountpoint, &l.now);
 		l.seconds = l.before && l.now ? clock_of(l.now) - clock_of(l.before) : 0;
-		if (rc == 0 && screen)
-			printf("\033[H\033[J"); /* from the top of an empty screen */
-		if (rc == 0 && json)
-			rc = tool_print_json(l.now, every > 0 ? JSON_LINE : JSON_LINES);
-		else if (rc == 0)
-			print_table(mountpoint, &l);
+		if (rc == 0)
+			rc = print_look(mountpoint, &l, form);
 		cJSON_Delete(l.before);
 		l = (struct looks){.before = l.now};
 		said = fflush(stdout) == 0; /* if not, main tells it */
-		if (rc == 0 && said && every > 0)
-			clock_sleep(clock_from_seconds(every));
-	} while (rc == 0 && said && every > 0);
+		if (rc == 0 && said && again)
+			clock_sleep(clock_from_seconds(form.every));
+	} while (rc == 0 && said && again);
 	cJSON_Delete(l.before);
 	return rc < 0 ? fail(mountpoint, rc) : 0;
 }
@@ -269,18 +279,17 @@ int stat_main(int argc, char **argv)
 	static const struct option names[] = {{"json", no_argument, NULL, 'J'},
 					      {"watch", optional_argument, NULL, 'w'},
 					      {0}};
-	bool json = false;
-	double every = 0;
+	struct form form = {0};
 
 	for (int got; (got = args_next(argc, argv, "", names)) != ARGS_END;) {
 		if (got == ARGS_WRONG)
 			return 1;
 		if (got == 'J')
-			json = true;
-		else if (!read_watch(argv, &every))
+			form.json = true;
+		else if (!read_watch(argv, &form.every))
 			return 1;
 	}
 	if (argc - optind != 1)
 		return tool_usage(argv[0]);
-	return show(argv[optind], json, every);
+	return show(argv[optind], form);
 }

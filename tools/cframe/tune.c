@@ -78,7 +78,7 @@ static int load(struct work *w, uint64_t at, struct buf *to)
 	return rc == -EBADMSG ? -ESTALE : rc; /* no frame, of which nothing is corrupt */
 }
 
-static bool same(const struct pipeline *a, const struct pipeline *b)
+static bool is_same_pipeline(const struct pipeline *a, const struct pipeline *b)
 {
 	return a->level == b->level && a->typesize == b->typesize && a->blocksize == b->blocksize &&
 	       a->split_mode == b->split_mode && !memcmp(a->filter, b->filter, FILTER_SLOTS) &&
@@ -103,20 +103,24 @@ static int choose(struct work *w, uint64_t at, struct tune_report *r)
 	TRY(tune_choose(w->s, &w->goal, &in, &w->tuned.pipeline, r));
 	w->choosing += seconds() - start;
 	w->nchoices++;
-	if (!at || !same(&before, &w->tuned.pipeline))
+	if (!at || !is_same_pipeline(&before, &w->tuned.pipeline))
 		note_change(w, at);
-	if (at)
-		return 0;
-	w->first = *r;
-	w->chosen = w->tuned.pipeline;
-	uint32_t item = r->period ? r->period : r->hint.record ? r->hint.record : r->hint.item;
-	while (w->n < CANDIDATES_MAX &&
-	       tune_candidate(&w->goal, item, w->n, &w->each[w->n].pipeline))
-		w->n++;
 	return 0;
 }
 
-static int walk(struct work *w)
+/* What the choice for the first chunk says, and all that could have been chosen for it. */
+static void note_first(struct work *w, const struct tune_report *r)
+{
+	uint32_t item = r->period ? r->period : r->hint.record ? r->hint.record : r->hint.item;
+
+	w->first = *r;
+	w->chosen = w->tuned.pipeline;
+	while (w->n < CANDIDATES_MAX &&
+	       tune_candidate(&w->goal, item, w->n, &w->each[w->n].pipeline))
+		w->n++;
+}
+
+static int measure_chunks(struct work *w)
 {
 	struct tune_report r = {0};
 	uint64_t since = 0;
@@ -127,6 +131,8 @@ static int walk(struct work *w)
 			TRY(choose(w, at, &r));
 			since = 0;
 		}
+		if (!at)
+			note_first(w, &r);
 		TRY(measure(w, &w->tuned));
 		since += w->step;
 		for (unsigned i = 0; i < w->n; i++)
@@ -168,7 +174,8 @@ static void describe(cJSON *to, const char *file, struct work *w)
 	cJSON *list = cJSON_AddArrayToObject(to, "candidates");
 	for (unsigned i = 0; i < w->n; i++) {
 		cJSON *one = cJSON_CreateObject();
-		add_sum(one, &w->each[i], same(&w->each[i].pipeline, &w->chosen));
+		bool chosen = is_same_pipeline(&w->each[i].pipeline, &w->chosen);
+		add_sum(one, &w->each[i], chosen);
 		cJSON_AddItemToArray(list, one);
 	}
 }
@@ -262,7 +269,7 @@ static int tune_file(struct scratch *s, const char *file, bool all, cJSON *to)
 	uint64_t nchunks = ceil_div(w->size, CHUNK);
 	w->step = CHUNK * (all || nchunks <= FEW ? 1 : nchunks / FEW);
 	if (rc == 0 && w->size)
-		rc = walk(w);
+		rc = measure_chunks(w);
 	if (rc == 0)
 		describe(to, file, w);
 	work_free(w);
