@@ -16,25 +16,29 @@ from libtree import assert_same, cframe, small_disk, tree
 def test_what_is_there_stays(full, tmp_path):
     made = tmp_path / "made"
     made.mkdir()
+    (full / "z").touch()
     (made / "big.b2frame").write_bytes(b"mine")
     (made / "holes.b2f").write_bytes(b"mine")
     (made / "third name of big").write_bytes(b"mine")
     (made / "sub").symlink_to(tmp_path)
+    (made / "dangling").symlink_to("/no/such/fire")
     before = sorted(os.listdir(tmp_path))
     said = compress(full, made, code=1)
     assert f"cframe: {made}/big.b2frame: is there already; --force replaces it\n" in said
     assert f"cframe: {made}/sub: is there already, and no directory\n" in said
+    assert f"cframe: {made}/dangling: is there already; --force replaces it\n" in said
     beside = "would stand beside {}, which has its name in a mount\n"
     holes = f"cframe: {made}/holes.b2frame: {beside.format('holes.b2f')}"
     third = f"cframe: {made}/third name of big.b2frame: {beside.format('third name of big')}"
     assert holes in said and third in said
     assert sorted(os.listdir(tmp_path)) == before, "nothing is written through a link"
-    assert (made / "big.b2frame").read_bytes() == b"mine" and (made / "dangling").is_symlink()
+    assert (made / "big.b2frame").read_bytes() == b"mine" and (made / "z.b2frame").exists()
     (made / "third name of big").unlink()
     (made / "third name of big.b2frame").mkdir()
     said = compress("--force", full, made, code=1)
     assert f"cframe: {made}/third name of big.b2frame: is a directory, and stays\n" in said
     assert len(said.splitlines()) == 3 and holes in said and (made / "sub").is_symlink()
+    assert os.readlink(made / "dangling") == "/no/such/file"
     assert (extracted(made / "big.b2frame", tmp_path / "back") / "big").read_bytes() == DATA
     assert not [name for name in os.listdir(made) if name.startswith(".cframe")]
 
