@@ -5,6 +5,7 @@ import os
 import resource
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -419,6 +420,26 @@ def one(tmp_path):
     it.fault = Fault(it, tmp_path / "fault")
     it.run = lambda: subprocess.run(it.argv, capture_output=True, text=True)
     return it
+
+
+def test_a_frame_by_one_name_and_its_bytes_by_another(one):
+    """They are one file in the store, and two outside."""
+    os.link(one.store / "x.b2frame", one.store / "a copy")
+    assert one.run().returncode == 0
+    assert (one.plain / "x").read_bytes() == DATA
+    assert (one.plain / "a copy").read_bytes() == (one.store / "x.b2frame").read_bytes()
+
+
+def test_a_device_is_up_to_date_by_its_number(one, root):
+    for minor, code in (3, 0), (3, 0), (5, 1):
+        (one.store / "node").unlink(missing_ok=True)
+        try:
+            os.mknod(one.store / "node", 0o600 | stat.S_IFCHR, os.makedev(1, minor))
+        except PermissionError:
+            pytest.skip("devices cannot be made here")
+        got = one.run()
+        assert got.returncode == code, got
+    assert got.stderr.startswith(f"cframe: {one.plain}/node: is there already")
 
 
 def test_a_disk_that_is_full_for_a_moment(one):
