@@ -31,6 +31,9 @@ def test_rules_and_attributes(tmp_path, blosc2):
     compress("--rules", tmp_path / "rules", plain, tmp_path / "other")
     assert (tmp_path / "other/a.jpg.b2frame").stat().st_size > 100_000
     assert (tmp_path / "other/b.dat.b2frame").stat().st_size < 60_000
+    (tmp_path / "link.jpg").symlink_to(plain / "b.dat")  # the name that the frame gets counts
+    compress("--rules", tmp_path / "rules", tmp_path / "link.jpg", tmp_path / "named")
+    assert (tmp_path / "named/link.jpg.b2frame").stat().st_size > 100_000
 
 
 CAPS = bytes.fromhex("0100000200040000000000000000000000000000")  # cap_net_bind_service+ep

@@ -5,6 +5,7 @@ import json
 import mmap
 import os
 import pty
+import re
 import signal
 import subprocess
 import threading
@@ -360,6 +361,18 @@ def test_cframe_stat(cold, content):
     assert table.returncode == 0 and table.stderr == ""
     for words in ("requests", "3.1 MB", "per byte returned", "memory", "99 %", "read ahead"):
         assert words in table.stdout, words
+    rows = dict(re.findall(r"^  (\S.*?)  +(\S.*)$", table.stdout, re.MULTILINE))
+    assert rows["returned"] == "3.1 MB" and rows["read"] == str(shown["requests"]["read"])
+    for label, group, name in (
+        ("disk reads", "read", "disk_reads"),
+        ("blocks decoded", "read", "decoded_blocks"),
+        ("in part", "read", "decoded_parts"),
+        ("disk writes", "write", "disk_writes"),
+        ("commits", "write", "commits"),
+    ):
+        assert rows[label] == str(shown[group][name]), label
+    for label, name in ("cached blocks", "cache"), ("decoded on demand", "miss"):
+        assert rows[label].split()[0] == str(shown["answered_from"][name]), label
     lines = table.stdout.splitlines()[1:]  # the first has the path, of any length
     assert not [line for line in lines if "/s" in line], "rates need two looks"
     assert max(map(len, lines)) < 100
@@ -390,7 +403,8 @@ def test_cframe_stat_does_not_speak_to_the_terminal(cold, work):
 
 
 def test_cframe_stat_watches(cold, work):
-    """Looks again and again until the mount is gone."""
+    """Looks again and again until the mount is gone. A rate is of the time between two looks."""
+    (cold.mnt / "f").read_bytes()
     with open(work / "table", "wb") as out:
         watch = subprocess.Popen(
             [CFRAME, "stat", cold.mnt, "--watch", "0.1"], stdout=out, stderr=subprocess.STDOUT
@@ -400,7 +414,8 @@ def test_cframe_stat_watches(cold, work):
     finally:
         watch.send_signal(signal.SIGTERM)
         watch.wait()
-    assert "/s" in (work / "table").read_text()
+    looks = re.findall(r"^  returned +(.*)", (work / "table").read_text(), re.MULTILINE)
+    assert looks[0] == "3.1 MB" and looks[1].split(None, 2) == ["3.1", "MB", "0 B/s"], looks
 
 
 def test_cframe_stat_watches_in_lines_of_json(cold):
