@@ -1,5 +1,6 @@
 """copy_file_range: whole chunks between frames go as they are stored, everything else by bytes."""
 
+import errno
 import os
 import random
 import struct
@@ -8,6 +9,7 @@ import subprocess
 import pytest
 
 from libdata import KINDS, blob
+from libfault import Fault
 from libmount import CFRAME
 from libposix import error_of, punch, read_direct
 from libshare import stored_bytes
@@ -105,6 +107,25 @@ def test_dirty_source_and_dirty_target(mount, blosc2):
     assert (m.mnt / "t").read_bytes() == expect
     m.unmount()
     assert stored_bytes(blosc2, m.stored("t")) == expect
+
+
+def test_a_dirty_source_that_could_not_be_stored(mount, work):
+    """Its newest bytes are in memory alone, over older ones that are stored."""
+    m = mount(f"{SMALL},commit=0", start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    data = bytearray(blob(3, 2 * CHUNK, "text"))
+    (m.mnt / "s").write_bytes(data)
+    source, target = (os.open(m.mnt / name, os.O_RDWR | os.O_CREAT) for name in "st")
+    os.pwrite(source, b"new", CHUNK + 7)
+    data[CHUNK + 7 : CHUNK + 10] = b"new"
+    fault.set(1, Fault.WRITE, errno.EIO)
+    assert os.copy_file_range(source, target, 2 * CHUNK, 0, 0) == 2 * CHUNK
+    assert fault.came() and os.pread(target, 2 * CHUNK, 0) == data
+    os.close(source)
+    os.close(target)
+    m.remount()
+    assert (m.mnt / "s").read_bytes() == (m.mnt / "t").read_bytes() == data
 
 
 def test_holes_stay_holes(mount, blosc2):
