@@ -116,16 +116,25 @@ def test_a_dirty_source_that_could_not_be_stored(mount, work):
     m.start()
     data = bytearray(blob(3, 2 * CHUNK, "text"))
     (m.mnt / "s").write_bytes(data)
-    source, target = (os.open(m.mnt / name, os.O_RDWR | os.O_CREAT) for name in "st")
-    os.pwrite(source, b"new", CHUNK + 7)
-    data[CHUNK + 7 : CHUNK + 10] = b"new"
-    fault.set(1, Fault.WRITE, errno.EIO)
-    assert os.copy_file_range(source, target, 2 * CHUNK, 0, 0) == 2 * CHUNK
-    assert fault.came() and os.pread(target, 2 * CHUNK, 0) == data
-    os.close(source)
-    os.close(target)
+    with open(m.mnt / "s", "r+b", 0) as source, open(m.mnt / "t", "w+b", 0) as target:
+        fds = source.fileno(), target.fileno()
+        os.pwrite(fds[0], b"new", CHUNK + 7)
+        data[CHUNK + 7 : CHUNK + 10] = b"new"
+        fault.set(1, Fault.WRITE, errno.EIO)
+        assert os.copy_file_range(*fds, 2 * CHUNK, 0, 0) == 2 * CHUNK
+        assert fault.came() and os.pread(fds[1], 2 * CHUNK, 0) == data
     m.remount()
     assert (m.mnt / "s").read_bytes() == (m.mnt / "t").read_bytes() == data
+
+
+def test_a_chunk_that_is_too_large_goes_by_bytes(mount):
+    """In its stored form it would take more memory than a copy may."""
+    m = mount("chunksize=16M,level=0")
+    data = blob(5, (16 << 20) + 5, "noise")
+    (m.mnt / "s").write_bytes(data)
+    assert copy(m.mnt / "s", m.mnt / "t") == len(data)
+    m.remount()
+    assert (m.mnt / "t").read_bytes() == data
 
 
 def test_holes_stay_holes(mount, blosc2):

@@ -191,6 +191,21 @@ def test_what_is_damaged_stays_so(mount):
     assert_busy(frame, lambda: verify(frame), busy, left=(code, said))
 
 
+def test_a_torn_frame_is_told_as_one(mount):
+    """All that it has is sound, but newer bytes are gone."""
+    m = mount()
+    for data in b"first", b"second":
+        with open(m.mnt / "f", "ab") as f:
+            f.write(data)
+        m.remount()
+    m.unmount()
+    with open(m.stored("f"), "r+b") as f:
+        f.seek(-18, os.SEEK_END)
+        f.write(bytes(18))
+    told = f"{m.stored('f')}: corrupt: torn: shown as of its newest whole root\n"
+    assert verify(m.backing) == (1, told)
+
+
 def test_a_device_that_fails_is_no_damage(mount, work):
     """Whichever read it is from which on none succeeds, all that is said is why."""
     m = mount("chunksize=64K")
@@ -352,15 +367,19 @@ def test_cat_of_a_frame_without_checksums(tmp_path):
         write(other, tmp_path / "y.b2frame")
         os.rename(tmp_path / "y.b2frame", path)
 
-    def update_last():
-        blosc2.open(str(path), mode="a").update_data(19, other[-1 << 20 :], copy=True)
+    def update(n):
+        new = other[n << 20 : (n + 1) << 20]
+        blosc2.open(str(path), mode="a").update_data(n, new, copy=True)
 
     write(data)
     got = in_the_middle(path, len(data), lambda: write(data))
     assert got == (0, data, "")
-    code, out, said = in_the_middle(path, len(data), update_last)
+    code, out, said = in_the_middle(path, len(data), lambda: update(19))
     assert code == 1 or out == data[: 19 << 20] + other[-1 << 20 :]
-    assert said == (f"cframe: {path}: was changed while it was being read\n" if code else "")
+    changed = f"cframe: {path}: was changed while it was being read\n"
+    assert said == (changed if code else "")
+    code, _, said = in_the_middle(path, len(data), lambda: update(0))  # which is out already
+    assert (code, said) == (1, changed)
     write(data)
     time.sleep(0.1)  # so old that a write would change its stamp
     assert in_the_middle(path, len(data), replace) == (0, data, "")
