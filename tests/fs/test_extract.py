@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import resource
 import shutil
 import signal
@@ -308,14 +309,81 @@ def test_damaged_frames_leave_nothing(mount):
     for name in ("cut", "flipped", "good"):
         (m.mnt / name).write_bytes(DATA)
     m.unmount()
-    at = m.stored("flipped").stat().st_size // 2
-    with open(m.stored("flipped"), "r+b") as f:
-        was = os.pread(f.fileno(), 64, at)
-        os.pwrite(f.fileno(), bytes(b ^ 255 for b in was), at)
+    flip(m.stored("flipped"), m.stored("flipped").stat().st_size // 2)
     plain = m.work / "plain"
     said = extract("-C", plain, m.backing, code=1).splitlines()
     assert len(said) == 1 and said[0].startswith(f"cframe: {m.stored('flipped')}: corrupt: ")
     assert sorted(os.listdir(plain)) == ["cut", "good"]
+
+
+def flip(path, at, n=64):
+    with open(path, "r+b") as f:
+        was = os.pread(f.fileno(), n, at)
+        os.pwrite(f.fileno(), bytes(b ^ 255 for b in was), at)
+
+
+def by_pages(path):
+    """What a reader of single pages gets, with zeros for those that cannot be read."""
+    size, got = path.stat().st_size, b""
+    with open(path, "rb", buffering=0) as f:
+        for at in range(0, size, 4096):
+            n = min(4096, size - at)
+            try:
+                got += os.pread(f.fileno(), n, at)
+            except OSError as e:
+                assert e.errno == errno.EIO
+                got += bytes(n)
+    return got
+
+
+@pytest.mark.parametrize(
+    "options", ["", "codec=lz4,chunksize=256K,blocksize=12345", "blocksize=1M"]
+)
+@pytest.mark.parametrize("kind", ["text", "noise"])
+def test_salvage(mount, options, kind):
+    """All but the blocks that are damaged."""
+    m = mount(options)
+    data = blob(1, 2_500_001, kind)
+    for name in ("a", "good"):
+        (m.mnt / name).write_bytes(data)
+    m.unmount()
+    stored = m.stored("a").stat().st_size
+    for at in (stored // 5, stored // 2, stored - stored // 4):
+        flip(m.stored("a"), at)
+    said = extract("-C", m.work / "plain", "--salvage", m.backing, code=1)
+    got = (m.work / "plain/a").read_bytes()
+    assert (m.work / "plain/good").read_bytes() == data
+    m.start()
+    m.allow("a")
+    pages = by_pages(m.mnt / "a")  # which may lie across the ends of blocks
+    assert all(x == z or (x, y) == (0, 0) for x, y, z in zip(got, pages, data))
+    lost = sum(x != z for x, z in zip(got, data))
+    told = re.fullmatch(r"cframe: (.*): damaged: (\d+) bytes are zeros in its copy\n", said)
+    assert told[1] == str(m.stored("a")) and lost <= int(told[2]) <= lost + lost // 8 + 4096
+
+
+def test_salvage_of_what_cannot_be_opened(tmp_path):
+    (tmp_path / "x.b2frame").write_bytes((REPO / "README.md").read_bytes())
+    (tmp_path / "y.b2frame").write_bytes(b"\x9e\xa8b2frame\0" + bytes(200))
+    extract("-C", tmp_path / "plain", "-s", tmp_path / "x.b2frame", tmp_path / "y.b2frame")
+    assert sorted(os.listdir(tmp_path / "plain")) == ["x.b2frame", "y.b2frame"]
+
+
+def test_salvage_of_other_programs_frames(tmp_path, blosc2):
+    """Without checksums: what can be decoded is taken. Of an array, too."""
+    import numpy as np
+
+    a = np.arange(600_000, dtype="f8").reshape(600, 1000)
+    where = tmp_path / "a.b2nd"
+    stored = blosc2.asarray(a, urlpath=str(where), chunks=(100, 1000), blocks=(10, 1000))
+    chunk = stored.schunk.get_chunk(3)
+    del stored
+    flip(where, where.read_bytes().index(chunk) + 32, 4)  # the place of a block
+    extract("-C", tmp_path / "plain", "--salvage", where, code=1)
+    got = np.load(tmp_path / "plain/a.npy")
+    same = (got == a).all(axis=1)
+    assert same[:300].all() and same[400:].all() and not same[300:400].all()
+    assert not got[300:400][~same[300:400]].any()
 
 
 def test_an_array_of_padding(tmp_path, blosc2):

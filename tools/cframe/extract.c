@@ -27,7 +27,8 @@ struct extract {
 	 */
 	pthread_rwlock_t filling;
 	bool verbose;
-	bool later; /* this is not the first path */
+	bool salvage; /* zeros in place of what is damaged */
+	bool later;   /* this is not the first path        */
 };
 
 /* A file on its way. */
@@ -37,6 +38,7 @@ struct job {
 	struct output *out;
 	int in;
 	struct frame *frame; /* NULL: the file is copied as it is */
+	uint64_t lost;       /* bytes of it that are damaged      */
 };
 
 static int open_frame(int fd, enum node_kind kind, struct frame **f)
@@ -86,8 +88,16 @@ static int unpack(struct job *j)
 
 	err_clear();
 	if (j->frame)
-		return unpack_frame(j->frame, i->kind == NODE_ARRAY, j->x->pool, i->draft.fd);
+		return unpack_frame(j->frame, i->kind == NODE_ARRAY, j->x->pool, i->draft.fd,
+				    j->x->salvage ? &j->lost : NULL);
 	return unpack_plain(j->in, i->draft.fd);
+}
+
+static void say_lost(const struct job *j)
+{
+	tool_say("%s: damaged: %llu bytes are zeros in its copy", j->out->item.from,
+		 (unsigned long long)j->lost);
+	j->x->walk.failed = true;
 }
 
 /* True: the source is still what the walk has seen. */
@@ -122,6 +132,8 @@ static void fill(struct pool_job *job)
 		rc = -ESTALE;
 	if (rc >= 0 && out->item.kind != NODE_SPARSE) /* whose own are those of a directory */
 		extras_load(&out->item.extras, j->in);
+	if (rc >= 0 && j->lost)
+		say_lost(j);
 	frame_close(j->frame);
 	close(j->in);
 	outputs_end_take(x->outputs, out, rc);
@@ -143,7 +155,7 @@ static int submit(struct extract *x, struct item *i, int in)
 		mem_free(j);
 		return rc;
 	}
-	*j = (struct job){{.run = fill}, x, out, in, NULL};
+	*j = (struct job){.job = {.run = fill}, .x = x, .out = out, .in = in};
 	outputs_begin(x->outputs, out);
 	pool_submit(x->pool, &j->job, POOL_LATER);
 	return 0;
@@ -307,6 +319,7 @@ static int run(struct extract *x, const char *where, struct target t, char **pat
 int extract_main(int argc, char **argv)
 {
 	static const struct option names[] = {{"force", no_argument, NULL, 'f'},
+					      {"salvage", no_argument, NULL, 's'},
 					      {"update", no_argument, NULL, 'u'},
 					      {"verbose", no_argument, NULL, 'v'},
 					      {0}};
@@ -314,10 +327,11 @@ int extract_main(int argc, char **argv)
 	const char *where = ".";
 	struct target t = {0};
 
-	for (int got; (got = args_next(argc, argv, ":C:fuv", names)) != ARGS_END;) {
+	for (int got; (got = args_next(argc, argv, ":C:fsuv", names)) != ARGS_END;) {
 		switch (got) {
 		case 'C': where = optarg; break;
 		case 'f': t.force = true; break;
+		case 's': x.salvage = true; break;
 		case 'u': t.update = true; break;
 		case 'v': x.verbose = true; break;
 		default: return 1;

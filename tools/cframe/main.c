@@ -37,6 +37,7 @@ static const struct subcommand subcommands[] = {
 	 "  -C DIR                 where they go; made if it is not there (.)\n"
 	 "  -u, --update           replace what is older than its source\n"
 	 "  -f, --force            replace what is there\n"
+	 "  -s, --salvage          zeros in place of what is damaged\n"
 	 "  -v, --verbose          a line for each file\n"},
 	{"ls", "[OPTIONS] PATH...", "how long files are, what is stored of them, and the ratio",
 	 ls_main, "  -s, --summarize        only the totals\n"},

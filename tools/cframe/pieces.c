@@ -18,14 +18,24 @@ static void end_large(struct pieces *p)
 	pthread_mutex_unlock(&large);
 }
 
+/* What became of bytes of chunk n. Returns 0 if they are given up. */
+static int judge(struct pieces *p, uint32_t n, uint32_t lo, uint32_t len, int rc)
+{
+	if (!p->lose || (rc != -EBADMSG && rc != -EIO))
+		return rc;
+	p->lose(p->arg, n, lo, len);
+	return 0;
+}
+
 /* A chunk that needs no decoder, however large its blocks are. */
 static int take_within(struct pieces *p, struct frame_chunk from)
 {
 	for (uint32_t at = 0; at < from.c->nbytes; at += PIECE) {
 		uint32_t len = (uint32_t)min_u64(PIECE, from.c->nbytes - at);
 		TRY(buf_reserve_fresh(&p->b, len));
-		TRY(frame_read_within(from, at, span_of(p->b.p, len)));
-		TRY(p->take(p->arg, from.n, at, view_of(p->b.p, len)));
+		int rc = frame_read_within(from, at, span_of(p->b.p, len));
+		TRY(rc == 0 ? p->take(p->arg, from.n, at, view_of(p->b.p, len))
+			    : judge(p, from.n, at, len, rc));
 	}
 	return 0;
 }
@@ -33,10 +43,16 @@ static int take_within(struct pieces *p, struct frame_chunk from)
 static int take_run(struct pieces *p, struct frame_chunk from, struct run run)
 {
 	uint32_t len = chunk_run_bytes(from.c, run);
+	uint32_t at = chunk_block_bytes(from.c, run.first).off;
 	TRY(buf_reserve_fresh(&p->b, len));
-	TRY(frame_read_blocks(from, run, p->s, span_of(p->b.p, len)));
-	return p->take(p->arg, from.n, chunk_block_bytes(from.c, run.first).off,
-		       view_of(p->b.p, len));
+	int rc = frame_read_blocks(from, run, p->s, span_of(p->b.p, len));
+	if (rc == 0)
+		return p->take(p->arg, from.n, at, view_of(p->b.p, len));
+	if (run.n == 1 || !p->lose)
+		return judge(p, from.n, at, len, rc);
+	for (uint32_t i = 0; i < run.n; i++)
+		TRY(take_run(p, from, (struct run){run.first + i, 1}));
+	return 0;
 }
 
 /* `alone`: the lock is held. */
@@ -44,9 +60,14 @@ static int take_blocks(struct pieces *p, struct frame_chunk from, bool alone)
 {
 	const struct chunk *c = from.c;
 	bool plain = false;
-	/* A checksum of the whole chunk is looked at only by those who read all of it at once. */
-	if (chunk_run_of(c, 0, PIECE).n < c->nblocks)
-		TRY(frame_check_chunk(from));
+	/*
+	 * A checksum of the whole chunk is looked at only by those who read all of it at once. If
+	 * it does not fit, no block can be trusted.
+	 */
+	int checked = p->lose || chunk_run_of(c, 0, PIECE).n < c->nblocks
+			      ? frame_check_chunk(from) : 0;
+	if (checked < 0)
+		return judge(p, from.n, 0, c->nbytes, checked);
 	for (struct run run = {0, 0}; run.first + run.n < c->nblocks;) {
 		run = chunk_run_of(c, run.first + run.n, PIECE);
 		plain |= chunk_run_is_plain(c, run);
@@ -82,9 +103,11 @@ int pieces_of_chunk(struct pieces *p, uint32_t n)
 		pthread_mutex_lock(&large);
 		rc = frame_load_chunk(p->f, n, p->s, &c);
 	}
-	if (rc == 0 && (!c.nbytes || (p->strict && is_filled(&c))))
+	if (rc < 0)
+		rc = judge(p, n, 0, frame_chunk_span(p->f, n).len, rc);
+	else if (!c.nbytes || (p->strict && is_filled(&c)))
 		rc = frame_check_chunk(from);
-	else if (rc == 0)
+	else
 		rc = frame_can_read_within(from) ? take_within(p, from)
 						 : take_blocks(p, from, alone);
 	chunk_deinit(&c);

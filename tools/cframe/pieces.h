@@ -18,6 +18,11 @@ struct pieces {
 
 	/* Takes bytes of chunk n, from `lo` on. Negative: enough. */
 	int (*take)(void *arg, uint32_t n, uint32_t lo, struct view v);
+	/*
+	 * Called instead for bytes that are damaged or cannot be read: whole blocks, or all of a
+	 * chunk. NULL: that is a failure.
+	 */
+	void (*lose)(void *arg, uint32_t n, uint32_t lo, uint32_t len);
 	void *arg;
 };
 

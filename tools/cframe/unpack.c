@@ -30,7 +30,9 @@ struct unpack {
 	const struct npy *npy; /* NULL: its bytes as they are */
 	struct band band;
 	int out;
+	bool salvage;               /* damage is no failure */
 	atomic_uint_least64_t done; /* decoded bytes */
+	atomic_uint_least64_t lost; /* damaged ones  */
 };
 
 static int place_run(struct unpack *u, uint64_t at, struct view v)
@@ -57,6 +59,14 @@ static int place(void *arg, uint32_t n, uint32_t lo, struct view v)
 	return 0;
 }
 
+/* A new file has zeros, and so has a band, where nothing is placed. */
+static void lose(void *arg, uint32_t n, uint32_t lo, uint32_t len)
+{
+	struct unpack *u = arg;
+	(void)n, (void)lo;
+	u->lost += len;
+}
+
 static int unpack_chunk(void *arg, uint32_t n)
 {
 	struct unpack *u = arg;
@@ -65,7 +75,12 @@ static int unpack_chunk(void *arg, uint32_t n)
 	struct workbench *bench = workbench_get();
 	if (!bench)
 		return -ENOMEM;
-	struct pieces p = {.f = u->f, .s = bench->s, .b = bench->b, .take = place, .arg = u};
+	struct pieces p = {.f = u->f,
+			   .s = bench->s,
+			   .b = bench->b,
+			   .take = place,
+			   .lose = u->salvage ? lose : NULL,
+			   .arg = u};
 	int rc = pieces_of_chunk(&p, n);
 	bench->b = p.b;
 	uint32_t len = frame_chunk_span(u->f, n).len;
@@ -142,9 +157,9 @@ static int unpack(struct unpack *u, uint64_t size)
 	return rc;
 }
 
-int unpack_frame(struct frame *f, bool array, struct pool *pool, int out)
+int unpack_frame(struct frame *f, bool array, struct pool *pool, int out, uint64_t *lost)
 {
-	struct unpack u = {.f = f, .pool = pool, .out = out};
+	struct unpack u = {.f = f, .pool = pool, .out = out, .salvage = lost};
 	struct npy *npy = array ? mem_zalloc(sizeof *npy) : NULL;
 	int rc = !array ? 0 : npy ? npy_init(npy, f) : -ENOMEM;
 
@@ -154,6 +169,8 @@ int unpack_frame(struct frame *f, bool array, struct pool *pool, int out)
 	mem_free(npy);
 	if (rc < 0)
 		progress_take_back(u.done);
+	else if (lost)
+		*lost = u.lost;
 	return rc;
 }
 
