@@ -14,10 +14,13 @@
  */
 void fit_memory(struct options *o);
 
+/* Sets how many files the kernel may remember, by the memory that there is, unless -o says so. */
+void fit_inodes(struct options *o);
+
 /*
- * The same for a limited address space; it also gives the threads to come smaller stacks. Without
- * this, data that waits to be stored could take the memory that storing it needs, for ever. Returns
- * how many threads may serve requests, at most `threads`.
+ * As fit_memory, for a limited address space; it also gives the threads to come smaller stacks.
+ * Without this, data that waits to be stored could take the memory that storing it needs, for ever.
+ * Returns how many threads may serve requests, at most `threads`.
  */
 unsigned fit_space(struct options *o, unsigned threads);
 
