@@ -407,6 +407,12 @@ bool frame_unproven(const struct frame *f);
 NODISCARD int frame_vouch(struct frame *f);
 
 /*
+ * True: the root was found by recovery, and the header on disk still leads elsewhere, so that no
+ * other program can open the frame. A COMMIT_SYNC ends that. [reader]
+ */
+bool frame_recovered(const struct frame *f);
+
+/*
  * True: the root on disk was written by this process. If not, the file may also have a newer root
  * to which no header ever led, since its writer was killed before that. Recovery would prefer it to
  * the root that was opened. So once the latter has been synced, the next commit does not rely on

@@ -341,6 +341,11 @@ bool frame_unproven(const struct frame *f)
 	return f->word > ROOT_CONFIRMED || (f->word == ROOT_SYNCED && !f->latest);
 }
 
+bool frame_recovered(const struct frame *f)
+{
+	return f->recovered;
+}
+
 /* Replaces the fingerprint of the root on disk; `tail`: its bytes from the index on. 1: done. */
 static int sign_again(struct frame *f, struct span tail)
 {

@@ -5,12 +5,13 @@ import mmap
 import os
 import platform
 import struct
+import subprocess
 import time
 
 import pytest
 
 from libdata import blob
-from libmount import another_mount
+from libmount import CFRAME, another_mount
 from libposix import error_of
 from libstats import stats
 
@@ -131,6 +132,25 @@ def test_a_reader_of_what_went_back(mount, root):
         assert os.stat(again.mnt / "f").st_size == len(data)
         again.unmount()
     assert got == data
+
+
+@pytest.mark.parametrize("how", [os.O_RDONLY, os.O_RDWR], ids=["reader", "writer"])
+def test_a_sync_of_what_went_back_is_for_other_programs_too(mount, how):
+    """They have locked the file, and cannot open it before its header leads to what there is."""
+    m = mount(OPTIONS)
+    data = blob(1, 10_000, "noise")
+    synced(m.mnt / "f", data)
+    append(m.mnt / "f", b"more")
+    m.unmount()
+    spoil_newest_root(m.stored("f"))
+    (m.backing / "f.b2frame.b2lock").write_bytes(bytes(16))
+    m.start().allow(WENT_BACK)
+    assert (m.mnt / "f").read_bytes() == data
+    fd = os.open(m.mnt / "f", how)
+    os.fsync(fd)
+    os.close(fd)
+    checked = subprocess.run([CFRAME, "verify", m.backing], capture_output=True, text=True)
+    assert (checked.returncode, checked.stdout) == (0, "")
 
 
 def test_a_reader_of_what_went_back_and_has_just_changed(mount, root):

@@ -153,6 +153,11 @@ bool file_wants_vouch(const struct file *f)
 	return frame_unproven(f->frame) && !f->sidecar.there && is_harmless(f);
 }
 
+bool file_wants_header(const struct file *f)
+{
+	return frame_recovered(f->frame) && is_harmless(f);
+}
+
 /* After a sync: the root on disk is to say that it is durable. */
 static int vouch(struct file *f, bool *writes)
 {

@@ -50,6 +50,12 @@ NODISCARD int file_sync_inode(struct file *f);
 bool file_wants_vouch(const struct file *f);
 
 /*
+ * The same of the header of a frame that went back to an older root (frame_recovered): it is
+ * written by a commit that syncs, which keeps other programs out. The lock is held.
+ */
+bool file_wants_header(const struct file *f);
+
+/*
  * Restores the capabilities that writes to the backing file have removed. To be called after those
  * writes; `how` says whether they have to be durable: the sync of the commit came too early for
  * that. If they cannot be set they are gone, and the log says so. Needs no lock for COMMIT_LATER.

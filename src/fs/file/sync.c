@@ -197,7 +197,10 @@ static int store_unfit(struct file *f, unfit_fn *unfit, bool *may_be)
 	return rc;
 }
 
-/* What is durable is to say so. The file gets writable for that, if it can be. */
+/*
+ * What is durable is to say so, and to be found without us. The file gets writable for that, if it
+ * can be.
+ */
 static void vouch(struct file *f)
 {
 	struct file *same;
@@ -217,7 +220,7 @@ static int sync_read_only(struct file *f)
 	pthread_rwlock_rdlock(&f->lock);
 	bool late = f->writable;
 	int rc = late || f->fd < 0 ? late : io_sync(frame_io(f->frame));
-	bool wants = !late && file_wants_vouch(f);
+	bool wants = !late && (file_wants_vouch(f) || file_wants_header(f));
 	if (rc < 0)
 		f->fs->sync_failed = true; /* before the file may be written: file_make_writable */
 	pthread_rwlock_unlock(&f->lock);
