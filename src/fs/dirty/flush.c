@@ -34,7 +34,7 @@
 /* As file_store_chunk, but the space is filled without the lock, so that writers can go on. */
 static int store(struct file *f, uint32_t n, struct view cchunk, struct frame_place *p)
 {
-	caps_hold(f->inode, f->fd);
+	caps_note(f->inode, f->fd);
 	pthread_rwlock_wrlock(&f->lock);
 	int rc = frame_alloc(f->frame, n, (uint32_t)cchunk.n, p);
 	pthread_rwlock_unlock(&f->lock);

@@ -74,10 +74,13 @@ static void name_synced(struct file *f)
 		n->attr_synced = 1;
 }
 
-/* Right before the backing file is changed. The lock is held for writing. */
-static void hold_caps(struct file *f)
+/*
+ * Right before the backing file is changed. Drops the note if another program has replaced the root
+ * since. The lock is held for writing.
+ */
+static void note_own_caps(struct file *f)
 {
-	caps_hold(f->inode, f->fd);
+	caps_note(f->inode, f->fd);
 	if (caps_noted(f->inode) && frame_compare_root(f->frame) == ROOT_OTHER)
 		caps_forget(f->inode);
 }
@@ -175,7 +178,7 @@ static int commit_locked(struct file *f, enum durability how, bool *writes)
 
 	if (frame_dirty(f->frame) && !held_up)
 		name_choice(f);
-	hold_caps(f);
+	note_own_caps(f);
 	*writes = frame_writes(f->frame, how);
 	int rc = held_up ? 0 : commit_frame(f, how);
 	if (rc >= 0 && how == COMMIT_SYNC)
@@ -259,7 +262,7 @@ static int sync_root(struct file *f)
 
 	TRY(file_enter_store(f, &how));
 	pthread_rwlock_wrlock(&f->lock);
-	hold_caps(f);
+	note_own_caps(f);
 	int rc = frame_sync_root(f->frame);
 	pthread_rwlock_unlock(&f->lock);
 	sidecar_leave(&f->sidecar, how);
@@ -294,7 +297,7 @@ int file_compact_gated(struct file *f)
 	TRY(free_waiting(f));
 	TRY(file_enter_store(f, &how));
 	pthread_rwlock_wrlock(&f->lock);
-	hold_caps(f);
+	note_own_caps(f);
 	int rc = frame_compact(f->frame, COMPACT_STEP);
 	pthread_rwlock_unlock(&f->lock);
 	sidecar_leave(&f->sidecar, how);

@@ -107,7 +107,7 @@ static bool is_last(const struct file *f)
 /* Cuts off what did not get into the frame, and would go on taking room on the disk. */
 static void cut_end(struct file *f)
 {
-	caps_hold(f->inode, f->fd);
+	caps_note(f->inode, f->fd);
 	frame_cut_given_up(f->frame);
 	IGNORE(file_put_caps_back(f, COMMIT_LATER));
 }

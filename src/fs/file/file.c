@@ -98,7 +98,7 @@ struct file *file_new(struct fs *fs, struct inode *n)
 
 int file_store_chunk(struct file *f, uint32_t n, struct view stored, struct frame_place *p)
 {
-	caps_hold(f->inode, f->fd);
+	caps_note(f->inode, f->fd);
 	TRY(frame_alloc(f->frame, n, (uint32_t)stored.n, p));
 	int rc = frame_write(f->frame, p, stored);
 	if (rc < 0)

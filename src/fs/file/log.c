@@ -60,7 +60,7 @@ static bool has_base(struct file *f, struct frame_roots *roots)
 		 * Gaps are punched now, which removes capabilities. The commit that stores the
 		 * changes of this record in the frame puts them back.
 		 */
-		caps_hold(f->inode, f->fd);
+		caps_note(f->inode, f->fd);
 		if (frame_sync_root(f->frame) == 0)
 			*roots = frame_roots(f->frame);
 	}

@@ -28,17 +28,17 @@ static void note_mode(struct caps *c, int fd)
 	}
 }
 
-void caps_hold(struct inode *n, int fd)
+void caps_note(struct inode *n, int fd)
 {
 	struct caps *c = &n->caps;
 
 	pthread_mutex_lock(&c->lock);
-	if (!c->held) {
+	if (!c->writing) {
 		note_mode(c, fd);
 		struct span value = span_of(c->value, sizeof c->value);
 		ssize_t len = c->told_none ? 0 : fd_getxattr(fd, CAPS_XATTR, value);
 		c->n = len > 0 ? (size_t)len : 0;
-		c->held = true;
+		c->writing = true;
 	}
 	pthread_mutex_unlock(&c->lock);
 }
@@ -56,7 +56,7 @@ bool caps_known_none(const struct inode *n)
 	return now_ns() < n->caps.none_until;
 }
 
-/* The lock is held, here and in note. */
+/* The lock is held, here and in note_value. */
 static int put_back(const struct caps *c, const char *path)
 {
 	if (!c->n || getxattr(path, CAPS_XATTR, NULL, 0) >= 0 || errno != ENODATA)
@@ -94,7 +94,7 @@ int caps_put_back(struct inode *n, int fd)
 void caps_forget(struct inode *n)
 {
 	pthread_mutex_lock(&n->caps.lock);
-	n->caps.held = false;
+	n->caps.writing = false;
 	n->caps.n = 0;
 	n->caps.mode = 0;
 	pthread_mutex_unlock(&n->caps.lock);
@@ -110,7 +110,7 @@ int caps_set_mode(struct inode *n, int fd, mode_t mode)
 		fd_proc_path(fd, path);
 		rc = errno != EBADF || fchmodat(AT_FDCWD, path, mode, 0) < 0 ? -errno : 0;
 	}
-	if (rc >= 0 && n->caps.held)
+	if (rc >= 0 && n->caps.writing)
 		note_mode(&n->caps, fd);
 	pthread_mutex_unlock(&n->caps.lock);
 	return rc;
@@ -122,7 +122,7 @@ int caps_set_owner(struct inode *n, int fd, uid_t uid, gid_t gid)
 
 	pthread_mutex_lock(&n->caps.lock);
 	int rc = fchownat(fd, "", uid, gid, flags) < 0 ? -errno : 0;
-	if (rc >= 0 && n->caps.held)
+	if (rc >= 0 && n->caps.writing)
 		note_mode(&n->caps, fd);
 	pthread_mutex_unlock(&n->caps.lock);
 	return rc;
@@ -135,10 +135,10 @@ void caps_show_mode(struct inode *n, struct stat *st)
 	pthread_mutex_unlock(&n->caps.lock);
 }
 
-static void note(struct caps *c, struct view value)
+static void note_value(struct caps *c, struct view value)
 {
 	/* Longer than any that today's kernels have: not noted, the backing file alone has them. */
-	c->n = c->held && value.n <= sizeof c->value ? value.n : 0;
+	c->n = c->writing && value.n <= sizeof c->value ? value.n : 0;
 	if (c->n)
 		memcpy(c->value, value.p, c->n);
 }
@@ -159,7 +159,7 @@ int caps_set(struct inode *n, int fd, struct view value, int flags)
 	IGNORE(put_back(&n->caps, path)); /* the flags ask whether there are any */
 	int rc = setxattr(path, CAPS_XATTR, value.p, value.n, flags) < 0 ? -errno : 0;
 	if (rc >= 0) {
-		note(&n->caps, value);
+		note_value(&n->caps, value);
 		tell(&n->caps, false, 0);
 	}
 	pthread_mutex_unlock(&n->caps.lock);
@@ -177,7 +177,7 @@ int caps_remove(struct inode *n, int fd)
 	if (rc == -ENODATA && noted)
 		rc = 0; /* we took them away ourselves */
 	if (rc >= 0 || rc == -ENODATA) {
-		note(&n->caps, (struct view){NULL, 0});
+		note_value(&n->caps, (struct view){NULL, 0});
 		tell(&n->caps, true, 0); /* the kernel does not ask again */
 	}
 	pthread_mutex_unlock(&n->caps.lock);

@@ -26,7 +26,7 @@
 /*
  * To be called before we write to the backing file. Notes the capabilities, unless there is a note.
  */
-void caps_hold(struct inode *n, int fd);
+void caps_note(struct inode *n, int fd);
 
 /* True: there is a note of capabilities, which our writes may have removed. */
 bool caps_noted(struct inode *n);

@@ -66,7 +66,7 @@ struct inode_times {
 struct caps {
 	pthread_mutex_t lock; /* innermost */
 	bool told_none;       /* the kernel was told that there are none, and none were set since */
-	bool held;            /* our writes have begun, and what follows is noted */
+	bool writing;         /* our writes have begun, and what follows is noted */
 	size_t n;             /* bytes of value; 0: the file had none */
 	uint8_t value[24];
 	mode_t mode;          /* permissions; 0: they had no set-id bits */
