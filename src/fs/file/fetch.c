@@ -200,7 +200,7 @@ static bool wants_part(const struct fetch *x, uint32_t lo, uint32_t len)
 	return is_small(x, len) && whole <= LARGE_FREE / 4 &&
 	       lo + len <= whole / 4 * PART_QUARTERS &&
 	       chunk_has_parts(c, x->ws->scratch) &&
-	       glimpse(&fs->glimpses, key.owner, x->block, cache_has(fs->cache, key));
+	       glimpse_is_enough(&fs->glimpses, key.owner, x->block, cache_has(fs->cache, key));
 }
 
 /* Counts a small random read of a file of `size` bytes. True: they are dense. */
@@ -218,7 +218,7 @@ static void note_small(const struct fetch *x, bool cached)
 	struct extent block = chunk_block_bytes(&x->lazy->chunk, x->block);
 	uint64_t at = frame_chunk_span(f->frame, x->n).start + block.off;
 	uint64_t around = at - at % AROUND, size = file_size_locked(f);
-	bool back = glimpse_again(&f->fs->glimpses, cached);
+	bool back = glimpse_came_back(&f->fs->glimpses, cached);
 
 	if (is_dense(f, size, block.len) && block.len < AROUND)
 		x->r->push = (struct reply_push){around, min_u64(AROUND, size - around)};

@@ -25,14 +25,14 @@ static int share_of(atomic_int *share, bool did)
 	return now;
 }
 
-bool glimpse(struct glimpses *g, uint64_t owner, uint32_t block, bool cached)
+bool glimpse_is_enough(struct glimpses *g, uint64_t owner, uint32_t block, bool cached)
 {
 	bool back = cached || note(g, owner, block);
 
 	return share_of(&g->back, back) < WHOLE / 4 && !back;
 }
 
-bool glimpse_again(struct glimpses *g, bool cached)
+bool glimpse_came_back(struct glimpses *g, bool cached)
 {
 	return share_of(&g->cached, cached) > WHOLE / 3 && cached;
 }

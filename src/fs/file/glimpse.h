@@ -24,13 +24,13 @@ struct glimpses {
 };
 
 /* Notes a read of a block. True: decoding a part of it is enough. */
-bool glimpse(struct glimpses *g, uint64_t owner, uint32_t block, bool cached);
+bool glimpse_is_enough(struct glimpses *g, uint64_t owner, uint32_t block, bool cached);
 
 /*
  * Notes a small read that went through the cache. True: it has come back to a block, and so many
  * reads did so lately that more are likely to follow (ops/push.h). Once the kernel has a block,
  * reads of it do not come here any more: then at most half of the reads are seen to come back.
  */
-bool glimpse_again(struct glimpses *g, bool cached);
+bool glimpse_came_back(struct glimpses *g, bool cached);
 
 #endif
