@@ -64,7 +64,7 @@ static inline uint64_t frame_info_stored(const struct frame_info *info)
 NODISCARD int frame_probe(struct io *io, struct frame_info *info);
 
 /* The same, but looks at all that opening would. */
-NODISCARD int frame_probe_opened(struct io *io, struct frame_info *info);
+NODISCARD int frame_probe_all(struct io *io, struct frame_info *info);
 
 /* The same for a sparse frame. `dirfd` is borrowed. */
 NODISCARD int frame_probe_sparse(int dirfd, struct frame_info *info);

@@ -370,7 +370,7 @@ int frame_load_made(struct frame *f, struct view all)
 	return rc;
 }
 
-int frame_probe_opened(struct io *file, struct frame_info *info)
+int frame_probe_all(struct io *file, struct frame_info *info)
 {
 	struct io_ahead ahead;
 	struct frame *f;
@@ -391,5 +391,5 @@ int frame_probe(struct io *file, struct frame_info *info)
 	int rc = frame_read_info(io, FRAME_CONTIGUOUS, info);
 	if (rc == 0)
 		rc = probe_root(io, info);
-	return rc == -EBADMSG ? frame_probe_opened(file, info) : rc;
+	return rc == -EBADMSG ? frame_probe_all(file, info) : rc;
 }

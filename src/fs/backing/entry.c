@@ -43,7 +43,7 @@ static int load(const struct finder *f, int dirfd, const char *backing, struct e
 		suffix == SUFFIX_NONE ? NODE_PLAIN : inodes_open_kind(f->inodes, &e->st);
 	if ((open == NODE_FRAME && suffix == SUFFIX_FRAME) ||
 	    (open == NODE_ARRAY && suffix == SUFFIX_ARRAY)) {
-		e->probed = (struct probed){.kind = open, .open = true};
+		e->probed = (struct probed){.kind = open, .in_use = true};
 		return 0;
 	}
 	struct probe_entry what = {e->fd, dirfd, backing, &e->st, &reader};

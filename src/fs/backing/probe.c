@@ -95,7 +95,7 @@ static int open_entry(const struct backing *b, const struct probe_entry *e)
 	return backing_reopen(b, e->fd, flags);
 }
 
-static int probe_io_take(struct io *io, enum suffix suffix, bool opened, struct probed *out)
+static int probe_io_take(struct io *io, enum suffix suffix, bool corrected, struct probed *out)
 {
 	struct frame_info info;
 
@@ -103,17 +103,17 @@ static int probe_io_take(struct io *io, enum suffix suffix, bool opened, struct 
 		*out = (struct probed){.kind = NODE_ARRAY};
 		return npy_probe_take(io, &out->size, &out->blocksize);
 	}
-	int rc = opened ? frame_probe_opened(io, &info) : frame_probe(io, &info);
+	int rc = corrected ? frame_probe_all(io, &info) : frame_probe(io, &info);
 	io_close(io);
 	*out = (struct probed){.kind = NODE_FRAME,
 			       .size = rc < 0 ? 0 : info.nbytes,
 			       .blocksize = rc < 0 ? 0 : info.block_size,
-			       .opened = opened};
+			       .corrected = corrected};
 	return rc;
 }
 
 static int probe_contiguous(const struct backing *b, const struct probe_entry *e,
-			    enum suffix suffix, bool opened, struct probed *out)
+			    enum suffix suffix, bool corrected, struct probed *out)
 {
 	struct io *io;
 
@@ -121,7 +121,7 @@ static int probe_contiguous(const struct backing *b, const struct probe_entry *e
 	TRY(rd);
 	int rc = io_file_open(&io, rd);
 	if (rc >= 0)
-		rc = probe_io_take(io, suffix, opened, out);
+		rc = probe_io_take(io, suffix, corrected, out);
 	if (rc >= 0 && e->reader)
 		*e->reader = rd;
 	else
@@ -147,24 +147,24 @@ static int probe_directory(int fd, struct probed *out)
 }
 
 static int probe_content(const struct backing *b, const struct probe_entry *e, enum suffix suffix,
-			 bool opened, struct probed *out)
+			 bool corrected, struct probed *out)
 {
 	err_clear();
 	if (S_ISDIR(e->st->st_mode))
 		return probe_directory(e->fd, out);
-	return probe_contiguous(b, e, suffix, opened, out);
+	return probe_contiguous(b, e, suffix, corrected, out);
 }
 
 /*
  * A frame that is being written may look broken for a moment: it is probed until nothing changes.
  */
 static int probe_steady(const struct backing *b, const struct probe_entry *e, enum suffix suffix,
-			bool opened, struct probed *out)
+			bool corrected, struct probed *out)
 {
 	struct stat before = *e->st, after;
 
 	for (int tries = 0;; tries++) {
-		int rc = probe_content(b, e, suffix, opened, out);
+		int rc = probe_content(b, e, suffix, corrected, out);
 		if (rc != -EBADMSG || tries == 8 || stat_fd(e->fd, &after) < 0)
 			return rc;
 		if (backing_is_fresh(after.st_ctim))
@@ -228,7 +228,7 @@ bool probe_correct(struct probes *p, const char *name, const struct stat *st,
 	struct slot *s = slot_for(p, st, suffix);
 	struct probed result = *is;
 
-	result.opened = true;
+	result.corrected = true;
 	result.fresh = backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
 	pthread_mutex_lock(&p->lock);
 	bool known = slot_matches(s, st, suffix) && s->result.kind == is->kind &&
@@ -283,7 +283,7 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 	 * not.
 	 */
 	bool fresh = backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
-	int rc = probe_steady(b, e, suffix, out->opened, out);
+	int rc = probe_steady(b, e, suffix, out->corrected, out);
 	if (backing_is_temporary(rc)) {
 		log_err("%s: could not be read: %s", name, err_text(rc, text, sizeof text));
 		return rc;

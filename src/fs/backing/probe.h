@@ -16,8 +16,8 @@ struct probed {
 	enum node_kind kind;
 	uint64_t size;      /* decoded bytes; not for NODE_PLAIN */
 	uint32_t blocksize; /* for st_blksize                    */
-	bool open;          /* size and blocksize are not known here: ask the open file */
-	bool opened;        /* size is that of the open file; the header may name another */
+	bool in_use;        /* size and blocksize are not known here: ask the open file */
+	bool corrected;     /* size is what opening it has shown (probe_correct) */
 	bool guess;         /* we may not read it: size is its stored size */
 	bool fresh;         /* backing_is_fresh when probed: a later change may not show */
 };

@@ -56,7 +56,7 @@ static void show_attr(const struct fs *fs, struct inode *n, const struct probed 
 	/* last_size: it was closed while we looked, or opened before its mode forbade reading. */
 	if (n->file)
 		st->st_size = (off_t)file_size(n->file);
-	else if (probed->open || (probed->guess && n->cache_owner))
+	else if (probed->in_use || (probed->guess && n->cache_owner))
 		st->st_size = (off_t)n->last_size;
 	pthread_mutex_unlock(&n->lock);
 	/* tar -S does not read a file without blocks; many disks have none for a directory. */
@@ -99,7 +99,7 @@ static bool recall(struct inode *n, const struct stat *st, struct probed *out)
 /* `entered`: the kernel has the inode, and keeps its size whatever it is told now. */
 static int load_attr(struct fs *fs, struct inode *n, bool entered, struct stat *st)
 {
-	struct probed probed = {.kind = inode_kind(n), .open = true};
+	struct probed probed = {.kind = inode_kind(n), .in_use = true};
 	char name[NAME_MAX + 1];
 
 	int fd = inode_pin(fs->inodes, n);
@@ -152,7 +152,7 @@ static bool has_only_readers(const struct inode *n)
  */
 static bool was_changed(const struct inode *n, const struct entry *e, const struct stat *st)
 {
-	bool as_told = !e->probed.open && e->probed.size == n->told_size;
+	bool as_told = !e->probed.in_use && e->probed.size == n->told_size;
 
 	return seen_is_foreign(n, st) && !(as_told && seen_is_settled(n, st) && !n->unread);
 }
@@ -232,7 +232,7 @@ static void note_entry(struct inode *n, const struct entry *e, bool settled)
 		n->unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
 		n->seen = e->st;
 		n->guessed = e->probed.guess;
-		n->sized = !e->probed.open && !e->probed.guess;
+		n->sized = !e->probed.in_use && !e->probed.guess;
 		if (n->sized)
 			n->last_size = e->probed.size;
 		n->last_block = e->probed.blocksize;
@@ -258,7 +258,7 @@ int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_
 		.entry_timeout = fs->opt.entry_timeout,
 		.attr_timeout = fs->opt.attr_timeout,
 	};
-	if (!e->probed.open)
+	if (!e->probed.in_use)
 		show_attr(fs, n, &e->probed, &out->attr);
 	else /* it may have been closed since */
 		rc = load_attr(fs, n, false, &out->attr);
