@@ -52,28 +52,41 @@ void probes_close(struct probes *p)
 	mem_free(p);
 }
 
-static bool slot_matches(const struct slot *s, const struct stat *st, enum suffix suffix)
+/* By what an entry is remembered, and where. */
+struct key {
+	const struct stat *st;
+	enum suffix suffix;
+	struct slot *slot;
+};
+
+static struct key key_of(struct probes *p, const char *name, const struct stat *st)
 {
-	return s->used && s->dev == st->st_dev && s->ino == st->st_ino && s->size == st->st_size &&
-	       s->suffix == suffix && same_time(s->mtime, st->st_mtim) &&
-	       same_time(s->ctime, st->st_ctim);
+	size_t stem;
+	enum suffix suffix = suffix_of(name, &stem);
+
+	return (struct key){st, suffix,
+			    &p->slot[(st->st_ino ^ (st->st_dev << 7) ^ suffix) % SLOTS]};
 }
 
-static struct slot *slot_for(struct probes *p, const struct stat *st, enum suffix suffix)
+/* Under the lock, here and in remember. */
+static bool matches(const struct key *k)
 {
-	return &p->slot[(st->st_ino ^ (st->st_dev << 7) ^ suffix) % SLOTS];
+	const struct slot *s = k->slot;
+	const struct stat *st = k->st;
+
+	return s->used && s->dev == st->st_dev && s->ino == st->st_ino && s->size == st->st_size &&
+	       s->suffix == k->suffix && same_time(s->mtime, st->st_mtim) &&
+	       same_time(s->ctime, st->st_ctim);
 }
 
 bool probe_tell_once(struct probes *p, const char *name, const struct stat *st)
 {
-	size_t stem;
-	enum suffix suffix = suffix_of(name, &stem);
-	struct slot *s = slot_for(p, st, suffix);
+	struct key k = key_of(p, name, st);
 
 	pthread_mutex_lock(&p->lock);
-	bool first = slot_matches(s, st, suffix) && !s->told;
+	bool first = matches(&k) && !k.slot->told;
 	if (first)
-		s->told = true;
+		k.slot->told = true;
 	pthread_mutex_unlock(&p->lock);
 	return first;
 }
@@ -95,35 +108,42 @@ static int open_entry(const struct backing *b, const struct probe_entry *e)
 	return backing_reopen(b, e->fd, flags);
 }
 
-static int probe_io_take(struct io *io, enum suffix suffix, bool corrected, struct probed *out)
+/* How the content of an entry is probed. */
+struct task {
+	const struct backing *b;
+	const struct probe_entry *e;
+	enum suffix suffix;
+	bool corrected; /* the header may name another root than the one that opening shows */
+};
+
+static int probe_io_take(const struct task *t, struct io *io, struct probed *out)
 {
 	struct frame_info info;
 
-	if (suffix == SUFFIX_ARRAY) {
+	if (t->suffix == SUFFIX_ARRAY) {
 		*out = (struct probed){.kind = NODE_ARRAY};
 		return npy_probe_take(io, &out->size, &out->blocksize);
 	}
-	int rc = corrected ? frame_probe_all(io, &info) : frame_probe(io, &info);
+	int rc = t->corrected ? frame_probe_all(io, &info) : frame_probe(io, &info);
 	io_close(io);
 	*out = (struct probed){.kind = NODE_FRAME,
 			       .size = rc < 0 ? 0 : info.nbytes,
 			       .blocksize = rc < 0 ? 0 : info.block_size,
-			       .corrected = corrected};
+			       .corrected = t->corrected};
 	return rc;
 }
 
-static int probe_contiguous(const struct backing *b, const struct probe_entry *e,
-			    enum suffix suffix, bool corrected, struct probed *out)
+static int probe_contiguous(const struct task *t, struct probed *out)
 {
 	struct io *io;
 
-	int rd = open_entry(b, e);
+	int rd = open_entry(t->b, t->e);
 	TRY(rd);
 	int rc = io_file_open(&io, rd);
 	if (rc >= 0)
-		rc = probe_io_take(io, suffix, corrected, out);
-	if (rc >= 0 && e->reader)
-		*e->reader = rd;
+		rc = probe_io_take(t, io, out);
+	if (rc >= 0 && t->e->reader)
+		*t->e->reader = rd;
 	else
 		close(rd);
 	return rc;
@@ -146,26 +166,23 @@ static int probe_directory(int fd, struct probed *out)
 	return rc;
 }
 
-static int probe_content(const struct backing *b, const struct probe_entry *e, enum suffix suffix,
-			 bool corrected, struct probed *out)
+static int probe_content(const struct task *t, struct probed *out)
 {
 	err_clear();
-	if (S_ISDIR(e->st->st_mode))
-		return probe_directory(e->fd, out);
-	return probe_contiguous(b, e, suffix, corrected, out);
+	return S_ISDIR(t->e->st->st_mode) ? probe_directory(t->e->fd, out)
+					  : probe_contiguous(t, out);
 }
 
 /*
  * A frame that is being written may look broken for a moment: it is probed until nothing changes.
  */
-static int probe_steady(const struct backing *b, const struct probe_entry *e, enum suffix suffix,
-			bool corrected, struct probed *out)
+static int probe_steady(const struct task *t, struct probed *out)
 {
-	struct stat before = *e->st, after;
+	struct stat before = *t->e->st, after;
 
 	for (int tries = 0;; tries++) {
-		int rc = probe_content(b, e, suffix, corrected, out);
-		if (rc != -EBADMSG || tries == 8 || stat_fd(e->fd, &after) < 0)
+		int rc = probe_content(t, out);
+		if (rc != -EBADMSG || tries == 8 || stat_fd(t->e->fd, &after) < 0)
 			return rc;
 		if (backing_is_fresh(after.st_ctim))
 			clock_sleep(RETRY_NS);
@@ -182,20 +199,20 @@ static int probe_steady(const struct backing *b, const struct probe_entry *e, en
  * its mode changed; or else, as a guess, what is stored of it. A change of its mode shows in its
  * ctime.
  */
-static void take_unreadable(struct probes *p, const struct slot *s, const struct stat *st,
-			    enum suffix suffix, struct probed *out)
+static void take_unreadable(struct probes *p, const struct key *k, struct probed *out)
 {
 	*out = (struct probed){
-		.kind = suffix == SUFFIX_ARRAY ? NODE_ARRAY : NODE_FRAME,
-		.size = (uint64_t)st->st_size,
+		.kind = k->suffix == SUFFIX_ARRAY ? NODE_ARRAY : NODE_FRAME,
+		.size = (uint64_t)k->st->st_size,
 		.guess = true,
 	};
-	struct stat was = *st;
+	struct stat st = *k->st;
+	struct key was = {&st, k->suffix, k->slot};
 
 	pthread_mutex_lock(&p->lock);
-	was.st_ctim = s->ctime;
-	if (slot_matches(s, &was, suffix) && s->result.kind == out->kind)
-		*out = s->result;
+	st.st_ctim = k->slot->ctime;
+	if (matches(&was) && k->slot->result.kind == out->kind)
+		*out = k->slot->result;
 	pthread_mutex_unlock(&p->lock);
 }
 
@@ -203,17 +220,18 @@ static void take_unreadable(struct probes *p, const struct slot *s, const struct
  * Remembers a result. True: the entry was already known to be no frame. What was probed before, and
  * is still the same when the doubt is over, is no longer `fresh`.
  */
-static bool remember(struct slot *s, const struct stat *st, enum suffix suffix,
-		     struct probed *result)
+static bool remember(const struct key *k, struct probed *result)
 {
+	const struct stat *st = k->st;
+	struct slot *s = k->slot;
 	uint64_t now = meter_now();
-	bool same = slot_matches(s, st, suffix), old = same && s->until && now >= s->until;
+	bool same = matches(k), old = same && s->until && now >= s->until;
 	bool was_plain = same && s->result.kind == NODE_PLAIN;
 
 	result->fresh &= !old;
 	*s = (struct slot){
 		.dev = st->st_dev, .ino = st->st_ino, .size = st->st_size, .mtime = st->st_mtim,
-		.ctime = st->st_ctim, .suffix = suffix, .used = true, .told = same && s->told,
+		.ctime = st->st_ctim, .suffix = k->suffix, .used = true, .told = same && s->told,
 		.result = *result,
 		.until = result->fresh ? now + BACKING_STEP_NS : 0,
 	};
@@ -223,34 +241,33 @@ static bool remember(struct slot *s, const struct stat *st, enum suffix suffix,
 bool probe_correct(struct probes *p, const char *name, const struct stat *st,
 		   const struct probed *is)
 {
-	size_t stem;
-	enum suffix suffix = suffix_of(name, &stem);
-	struct slot *s = slot_for(p, st, suffix);
+	struct key k = key_of(p, name, st);
 	struct probed result = *is;
 
 	result.corrected = true;
 	result.fresh = backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
 	pthread_mutex_lock(&p->lock);
-	bool known = slot_matches(s, st, suffix) && s->result.kind == is->kind &&
-		     s->result.size == is->size;
+	bool known = matches(&k) && k.slot->result.kind == is->kind &&
+		     k.slot->result.size == is->size;
 	if (!known)
-		(void)remember(s, st, suffix, &result);
+		(void)remember(&k, &result);
 	pthread_mutex_unlock(&p->lock);
 	return !known;
 }
 
 /* True: a new file whose name got to the disk before a power cut, while its content did not. */
-static bool is_empty_frame(const struct stat *st, enum suffix suffix)
+static bool is_empty_frame(const struct key *k)
 {
-	return S_ISREG(st->st_mode) && st->st_size == 0 && suffix == SUFFIX_FRAME;
+	return S_ISREG(k->st->st_mode) && k->st->st_size == 0 && k->suffix == SUFFIX_FRAME;
 }
 
 /* *out becomes what was found before. True: that still holds. */
-static bool recall(struct probes *p, const struct slot *s, const struct stat *st,
-		   enum suffix suffix, struct probed *out)
+static bool recall(struct probes *p, const struct key *k, struct probed *out)
 {
+	const struct slot *s = k->slot;
+
 	pthread_mutex_lock(&p->lock);
-	bool same = slot_matches(s, st, suffix);
+	bool same = matches(k);
 	bool known = same && (!s->until || meter_now() < s->until);
 	if (same)
 		*out = s->result;
@@ -263,19 +280,17 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 {
 	const struct stat *st = e->st;
 	const char *name = e->name;
-	size_t stem;
-	enum suffix suffix = suffix_of(name, &stem);
-	struct slot *s = slot_for(p, st, suffix);
+	struct key k = key_of(p, name, st);
 	char text[160];
 
 	*out = (struct probed){.kind = NODE_PLAIN};
 	if (names_may_be(name, st->st_mode) == NODE_PLAIN)
 		return 0;
-	if (is_empty_frame(st, suffix)) {
+	if (is_empty_frame(&k)) {
 		out->kind = NODE_FRAME;
 		return 0;
 	}
-	if (recall(p, s, st, suffix, out))
+	if (recall(p, &k, out))
 		return 0;
 
 	/*
@@ -283,20 +298,21 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 	 * not.
 	 */
 	bool fresh = backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
-	int rc = probe_steady(b, e, suffix, out->corrected, out);
+	struct task t = {b, e, k.suffix, out->corrected};
+	int rc = probe_steady(&t, out);
 	if (backing_is_temporary(rc)) {
 		log_err("%s: could not be read: %s", name, err_text(rc, text, sizeof text));
 		return rc;
 	}
 	if (rc == -EACCES && S_ISREG(st->st_mode)) {
-		take_unreadable(p, s, st, suffix, out);
+		take_unreadable(p, &k, out);
 		rc = 0;
 	}
 	if (rc < 0)
 		*out = (struct probed){.kind = NODE_PLAIN};
 	out->fresh = fresh;
 	pthread_mutex_lock(&p->lock);
-	bool told = remember(s, st, suffix, out);
+	bool told = remember(&k, out);
 	pthread_mutex_unlock(&p->lock);
 	if (rc < 0 && !told && !(S_ISDIR(st->st_mode) && rc == -ENOENT))
 		log_warn("%s: shown under its own name: %s", name, err_text(rc, text, sizeof text));
