@@ -238,7 +238,7 @@ static bool start_flushing(struct file *f, struct dirty_chunk *c)
 	c->written = 0;
 	c->replaces = frame_slot(f->frame, c->n) == SLOT_STORED;
 	c->file_size = frame_size(f->frame);
-	f->items_whole |=
+	f->maybe_typed |=
 		!policy_wants_bytewise(&f->policy, c->file_size, f->chunk_size);
 	dirty_set_remove(&f->dirty.dirty, c);
 	dirty_set_add(&f->dirty.flushing, c);

@@ -106,7 +106,7 @@ static int admit(struct file *f, const struct raw_chunk *c, uint64_t size)
 		struct pipeline header = policy_header(&f->policy);
 		frame_set_pipeline(f->frame, &header);
 	}
-	f->items_whole |= g.typesize > 1;
+	f->maybe_typed |= g.typesize > 1;
 	return 1;
 }
 

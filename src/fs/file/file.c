@@ -47,8 +47,8 @@ void file_adopt_pipeline(struct file *f)
 	frame_set_pipeline(f->frame, &p);
 	policy_follow(&f->policy, &s, f->frame);
 	f->dirty.next = f->dirty.held = 0;
-	f->items_whole = true;
-	f->bytes_foreign = false;
+	f->maybe_typed = true;
+	f->maybe_foreign = false;
 }
 
 void file_free(struct file *f)

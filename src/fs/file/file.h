@@ -77,13 +77,13 @@ struct file {
 	 * Some chunk may be encoded as items of several bytes, of which the reference cannot read
 	 * slices if the file ends within an item (policy.h). False: certainly none is.
 	 */
-	bool items_whole;
+	bool maybe_typed;
 	/*
-	 * The header said 1 when the file was opened, or may have until a commit in part that was
-	 * the last one. So some chunk of single bytes may be of another program, and unfit beside
-	 * items.
+	 * The header had 1 as the item size when the file was opened, or may have had it until the
+	 * last commit, which was one in part. So some chunk of single bytes may be of another
+	 * program, and unfit beside items.
 	 */
-	bool bytes_foreign;
+	bool maybe_foreign;
 
 	/* Changed under `lock`, but read without it as well. */
 	atomic_bool wants_commit;    /* frame_wants_commit      */

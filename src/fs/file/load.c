@@ -70,8 +70,8 @@ static void follow_frame(struct file *f)
 		f->chunk_size = frame_info(f->frame)->chunk_size;
 	f->dirty.next = frame_nchunks(f->frame); /* the first that it may grow by */
 	arrivals_clear(&f->arrivals);
-	f->items_whole = true;
-	f->bytes_foreign = frame_info(f->frame)->type_size == 1 || frame_is_part(f->frame);
+	f->maybe_typed = true;
+	f->maybe_foreign = frame_info(f->frame)->type_size == 1 || frame_is_part(f->frame);
 }
 
 static int open_contiguous(struct file *f, int fd)

@@ -19,31 +19,6 @@
 #include <errno.h>
 #include <limits.h>
 
-/*
- * A file whose length has come to end within an item is encoded anew, as policy.h says, so that the
- * reference can read every slice of it; so may some chunks be where it is whole items again. For a
- * file larger than this, that would cost too much: its chunks stay.
- */
-#define BYTEWISE_MAX (16u << 20)
-
-static bool must_become_bytewise(struct file *f)
-{
-	uint64_t size = frame_size(f->frame);
-
-	return f->items_whole && size <= BYTEWISE_MAX &&
-	       policy_wants_bytewise(&f->policy, size, f->chunk_size);
-}
-
-/* The header said 1, and says the size of the items again, at the latest with this commit. */
-static bool must_have_items(struct file *f)
-{
-	uint64_t size = frame_size(f->frame);
-	uint32_t item = frame_chunk_item(f->frame);
-
-	return f->bytes_foreign && size <= BYTEWISE_MAX && item > 1 && size % item == 0 &&
-	       f->chunk_size % item == 0;
-}
-
 static unsigned count_dirty(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
@@ -112,6 +87,31 @@ static int flush_all(struct file *f)
 	}
 }
 
+/*
+ * A file whose length has come to end within an item is encoded anew, as policy.h says, so that the
+ * reference can read every slice of it; so may some chunks be where it is whole items again. For a
+ * file larger than this, that would cost too much: its chunks stay.
+ */
+#define BYTEWISE_MAX (16u << 20)
+
+static bool must_become_bytewise(struct file *f)
+{
+	uint64_t size = frame_size(f->frame);
+
+	return f->maybe_typed && size <= BYTEWISE_MAX &&
+	       policy_wants_bytewise(&f->policy, size, f->chunk_size);
+}
+
+/* The header had 1 as the item size, and has the true one again, at the latest by this commit. */
+static bool must_have_items(struct file *f)
+{
+	uint64_t size = frame_size(f->frame);
+	uint32_t item = frame_chunk_item(f->frame);
+
+	return f->maybe_foreign && size <= BYTEWISE_MAX && item > 1 && size % item == 0 &&
+	       f->chunk_size % item == 0;
+}
+
 typedef bool unfit_fn(const struct file *f, const struct chunk *c);
 
 /* The chunk has items of more than a byte. */
@@ -121,7 +121,7 @@ static bool is_typed(const struct file *f, const struct chunk *c)
 	return c->typesize > 1;
 }
 
-/* A chunk that the reference wrote while the header said 1, and cannot read beside others. */
+/* A chunk that the reference wrote while the header had 1, and cannot read beside others. */
 static bool is_foreign(const struct file *f, const struct chunk *c)
 {
 	return c->typesize == 1 && (c->kind == CHUNK_VALUE ||
@@ -160,8 +160,8 @@ static int store_anew(struct file *f, uint32_t n)
 }
 
 /*
- * The length of the file is no longer a whole number of items, so its chunks must not have items
- * any more (policy.h), or it is one again. Those that do not fit are stored again. So are the other
+ * Stores again the chunks that do not suit the length of the file: it is no whole number of items
+ * any more, so that they must not have items (policy.h); or it is one again. So are the other
  * chunks of this commit: they lie between the former, which would leave gaps. *may_be: whether the
  * file may have such chunks.
  */
@@ -195,6 +195,14 @@ static int store_unfit(struct file *f, unfit_fn *unfit, bool *may_be)
 	int rc = store_all_anew(f, unfit, may_be);
 	pthread_mutex_unlock(&f->fs->bytewise);
 	return rc;
+}
+
+/* Has chunks stored anew whose items do not suit the length that the file has now. */
+static int fit_items(struct file *f)
+{
+	if (must_become_bytewise(f))
+		return store_unfit(f, is_typed, &f->maybe_typed);
+	return must_have_items(f) ? store_unfit(f, is_foreign, &f->maybe_foreign) : 0;
 }
 
 /*
@@ -260,10 +268,7 @@ static int sync_gated(struct file *f, enum durability how)
 	TRY(rc);
 	if (file_has_refused(f))
 		return file_commit_gated(f, COMMIT_PART);
-	if (must_become_bytewise(f))
-		TRY(store_unfit(f, is_typed, &f->items_whole));
-	else if (must_have_items(f))
-		TRY(store_unfit(f, is_foreign, &f->bytes_foreign));
+	TRY(fit_items(f));
 	TRY(file_commit_gated(f, how));
 	if (how == COMMIT_SYNC)
 		file_log_committed(f);
