@@ -98,6 +98,15 @@ bool sidecar_is_over(struct sidecar *s)
 	return is_over(&b, now);
 }
 
+/* After the first try of a wait. */
+static void begin(struct rest *r, uint64_t now)
+{
+	if (!r->grace) {
+		r->grace = now + GRACE_NS;
+		r->nap = NAP_NS;
+	}
+}
+
 /*
  * All waits count from when the lock was first found held; otherwise, one after the other, they
  * would take half a minute each.
@@ -107,8 +116,7 @@ bool sidecar_rest(struct sidecar *s, int op, struct rest *r)
 	uint64_t now;
 	struct sidecar_busy b = look(s, op, &now);
 
-	if (!r->grace)
-		*r = (struct rest){.grace = now + GRACE_NS, .end = r->end, .nap = NAP_NS};
+	begin(r, now);
 	if (now > r->grace && (is_over(&b, now) || (r->end && now > r->end)))
 		return false;
 	if (now > r->grace && !r->relieved)
@@ -128,8 +136,7 @@ bool sidecar_rest_briefly(struct sidecar *s, int op, struct rest *r)
 	uint64_t now;
 	struct sidecar_busy b = look(s, op, &now);
 
-	if (!r->grace)
-		*r = (struct rest){.grace = now + GRACE_NS, .nap = NAP_NS};
+	begin(r, now);
 	if (now > r->grace || (b.since && now - b.watched > GRACE_NS))
 		return false;
 	clock_nap(&r->nap, NAP_MAX_NS);
