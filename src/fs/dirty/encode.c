@@ -9,10 +9,10 @@ struct base {
 };
 
 /* Beside enum encoded: nothing is encoded yet; ws->plain has what lies below the pages. */
-#define READ_BELOW (ENCODED_OUTDATED + 1)
+#define BASE_DECODED (ENCODED_OUTDATED + 1)
 
-static int read_below(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
-		      struct base *b)
+static int read_base_locked(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
+			    struct base *b)
 {
 	if (dirty_is_outdated(f, c))
 		return ENCODED_OUTDATED;
@@ -28,7 +28,7 @@ static int read_base(struct file *f, const struct dirty_chunk *c, struct workspa
 		     struct base *b)
 {
 	pthread_rwlock_rdlock(&f->lock);
-	int rc = read_below(f, c, ws, b);
+	int rc = read_base_locked(f, c, ws, b);
 	pthread_rwlock_unlock(&f->lock);
 	return rc;
 }
@@ -219,7 +219,7 @@ static int read_around(struct file *f, const struct dirty_chunk *c, struct works
 		rc = base.sums ? read_blocks_around(f, c, &base, ws) : -EBADMSG;
 	pthread_rwlock_unlock(&f->lock);
 	chunk_deinit(&base);
-	return rc == 0 ? READ_BELOW : rc;
+	return rc == 0 ? BASE_DECODED : rc;
 }
 
 /* Gives up each large buffer before it needs the next. */
@@ -236,7 +236,7 @@ static int patch_or_decode(const struct dirty_chunk *c, const struct chunk *base
 		rc = decode_run(base, ws, (struct run){0, base->nblocks});
 	}
 	workspace_done(&ws->base);
-	return rc < 0 ? rc : READ_BELOW;
+	return rc < 0 ? rc : BASE_DECODED;
 }
 
 static int patch_or_read(struct file *f, const struct dirty_chunk *c, struct workspace *ws)
@@ -245,7 +245,7 @@ static int patch_or_read(struct file *f, const struct dirty_chunk *c, struct wor
 	int rc = read_base(f, c, ws, &b);
 
 	if (rc == 0)
-		rc = b.stored ? patch_or_decode(c, &b.chunk, ws) : READ_BELOW;
+		rc = b.stored ? patch_or_decode(c, &b.chunk, ws) : BASE_DECODED;
 	chunk_deinit(&b.chunk);
 	return rc;
 }
@@ -270,7 +270,7 @@ static int encode_over(struct file *f, const struct dirty_chunk *c, struct works
 	 */
 	*damaged = !c->must_store && (rc == -EBADMSG || rc == -ENOTSUP ||
 				      (rc == -EIO && budget_gives_up(f->fs->budget)));
-	if (rc != READ_BELOW)
+	if (rc != BASE_DECODED)
 		return rc;
 	err_clear();
 	pages_overlay(&c->pages, 0, buf_span(&ws->plain));
