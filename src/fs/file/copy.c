@@ -124,8 +124,8 @@ static int fits(struct file *f, const struct raw_chunk *c, uint64_t end)
 	return admit(f, c, max_u64(size, end));
 }
 
-/* Alone with the file. */
-static int put(struct file *f, const struct raw_chunk *c)
+/* Alone with the file, and in its sidecar. */
+static int put_locked(struct file *f, const struct raw_chunk *c)
 {
 	uint64_t old = frame_size(f->frame), start = (uint64_t)c->n * c->size;
 	uint64_t end = start + c->len;
@@ -184,14 +184,14 @@ static void leave(struct file *f, enum sidecar_entered how, bool changed)
 	pthread_rwlock_unlock(&f->gate);
 }
 
-static int put_once(struct file *f, const struct raw_chunk *c)
+static int put_alone(struct file *f, const struct raw_chunk *c)
 {
 	enum sidecar_entered how;
 
 	TRY(file_commit_replaced(f));
 	int rc = enter(f, &how);
 	if (rc >= 0)
-		rc = put(f, c);
+		rc = put_locked(f, c);
 	leave(f, how, rc >= 0);
 	return rc;
 }
@@ -199,15 +199,15 @@ static int put_once(struct file *f, const struct raw_chunk *c)
 /* More often than another program changes a file between two looks at it. */
 #define STALE_TRIES 8
 
-static int put_entered(struct file *f, const struct raw_chunk *c)
+static int put_in_budget(struct file *f, const struct raw_chunk *c)
 {
 	uint64_t most = f->chunk_size; /* for the last chunk, when it gets longer */
 
 	TRY(file_enter_budget(f, most, c->stored.n));
-	int rc = put_once(f, c);
+	int rc = put_alone(f, c);
 	/* What another program wrote is read first, unless changes of ours wait for that frame. */
 	for (int i = 1; rc == -ESTALE && i < STALE_TRIES && !file_changed(f); i++)
-		rc = put_once(f, c);
+		rc = put_alone(f, c);
 	budget_leave(f->fs->budget, most);
 	return rc;
 }
@@ -222,7 +222,7 @@ static int put_chunk(struct file *f, const struct raw_chunk *c)
 	int rc;
 
 	do
-		rc = put_entered(f, c);
+		rc = put_in_budget(f, c);
 	while (file_lock_comes(f, rc, &lock));
 	return rc;
 }
