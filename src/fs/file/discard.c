@@ -136,8 +136,7 @@ bool file_give_up_changes(struct file *f)
 		discard(f);
 		if (!f->lost && !f->sidecar.there)
 			cut_end(f);
-		/* the kernel would go on with the size that it knows: whoever is next asks */
-		inode_detach(f->fs->inodes, f->inode);
+		inode_give_up(f->fs->inodes, f->inode);
 		if (named)
 			log_err("%s: closed with unwritten data: it stays at its last commit",
 				name);
@@ -171,8 +170,7 @@ void file_tell_cut(struct file *f)
 	if (is_last(f)) {
 		f->arrivals.cut = false;
 		inode_log_name(f->fs->inodes, f->inode, name);
-		f->inode->mistaken = true;
-		inode_detach(f->fs->inodes, f->inode);
+		inode_give_up(f->fs->inodes, f->inode);
 		log_err("%s: closed with unwritten data: it ends before that, at %llu",
 			name, (unsigned long long)frame_size(f->frame));
 	}

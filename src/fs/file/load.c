@@ -119,16 +119,6 @@ static bool was_told_wrong(struct file *f)
 	return name[0] && probe_correct(f->fs->probes, name, &st, &is);
 }
 
-/*
- * Whoever looks the name up again gets a new inode, with the right size. With this one the kernel
- * would pad what is read with zeros, as it trusts its size whatever we reply.
- */
-static void give_up_inode(struct file *f)
-{
-	f->inode->mistaken = true;
-	inode_detach(f->fs->inodes, f->inode);
-}
-
 static int open_npy(struct file *f)
 {
 	f->npy = mem_zalloc(sizeof *f->npy);
@@ -203,7 +193,7 @@ static int load_contiguous(struct file *f, const struct opening *o)
 	if (rc >= 0 && unsure) /* it may have changed since in a way that only its size shows */
 		f->inode->mistaken |= file_size(f) != f->inode->told_size;
 	if (rc >= 0 && was_told_wrong(f))
-		give_up_inode(f);
+		inode_give_up(f->fs->inodes, f->inode);
 	else if (rc >= 0)
 		tell_torn(f);
 	sidecar_leave(&f->sidecar, how);

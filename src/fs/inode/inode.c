@@ -295,6 +295,12 @@ void inode_detach(struct inodes *t, struct inode *n)
 	pthread_mutex_unlock(&t->lock);
 }
 
+void inode_give_up(struct inodes *t, struct inode *n)
+{
+	n->mistaken = true;
+	inode_detach(t, n);
+}
+
 bool inode_is_past(const struct inode *n)
 {
 	return n->detached && n->mistaken && n->nopen == 0;

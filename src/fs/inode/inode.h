@@ -274,6 +274,12 @@ enum node_kind inodes_open_kind(struct inodes *t, const struct stat *st);
 void inode_detach(struct inodes *t, struct inode *n);
 
 /*
+ * The same, since the kernel has a wrong size for this one: it trusts that whatever we reply, and
+ * would pad what is read with zeros. Under n->lock.
+ */
+void inode_give_up(struct inodes *t, struct inode *n);
+
+/*
  * True: it is detached, nobody has it open, and the kernel's size of it is wrong for good. With
  * -ESTALE the kernel looks the name up again, and finds the inode of now. Under n->lock.
  */
