@@ -48,13 +48,13 @@ static int note_place(struct replay *x, const struct place *p)
  * True: a whole record of the generation begins there. Nothing else is read: older generations may
  * have left a log full of records, and their bytes whatever looks like heads of long ones.
  */
-static bool is_of(const struct replay *x, uint64_t generation, uint64_t at, struct buf *b)
+static bool has_record_at(const struct replay *x, uint64_t at, struct buf *b)
 {
 	uint8_t head[INTENT_HEAD];
 	struct intent_record r;
 
 	return fd_pread(x->fd, at, span_of(head, sizeof head)) >= 0 &&
-	       intent_record_generation(view_of(head, sizeof head)) == generation &&
+	       intent_record_generation(view_of(head, sizeof head)) == x->generation &&
 	       replay_read(x->fd, at, b, &r) == 0 && r.sequence > x->n;
 }
 
@@ -62,7 +62,7 @@ static bool is_of(const struct replay *x, uint64_t generation, uint64_t at, stru
  * Tells of whole records of the generation behind the end of the log at `at`. A power failure may
  * leave some that no fsync has waited for; otherwise the one in front of them was damaged since.
  */
-static void tell_rest(const struct replay *x, uint64_t at, uint64_t generation)
+static void tell_rest(const struct replay *x, uint64_t at)
 {
 	struct buf b = {0};
 	struct stat st;
@@ -72,7 +72,7 @@ static void tell_rest(const struct replay *x, uint64_t at, uint64_t generation)
 		return;
 	uint64_t end = min_u64((uint64_t)st.st_size, at + REST_MOST);
 	for (at += INTENT_ALIGN; at < end; at += INTENT_ALIGN)
-		n += is_of(x, generation, at, &b);
+		n += has_record_at(x, at, &b);
 	buf_free(&b);
 	if (n)
 		log_warn("intent log: record %u is damaged, or was not on the disk when the power "
@@ -81,17 +81,16 @@ static void tell_rest(const struct replay *x, uint64_t at, uint64_t generation)
 }
 
 /* Reads the record at `at` into *b. -EBADMSG: it is not whole, or not the next one. */
-static int scan_one(struct replay *x, uint64_t directory, uint64_t at, uint64_t *generation,
-		    struct buf *b)
+static int scan_one(struct replay *x, uint64_t at, struct buf *b)
 {
 	struct intent_record r;
 
 	TRY(replay_read(x->fd, at, b, &r));
 	if (at == 0)
-		*generation = r.generation;
-	if (r.generation != *generation || r.sequence != x->n)
+		x->generation = r.generation;
+	if (r.generation != x->generation || r.sequence != x->n)
 		return -EBADMSG;
-	x->foreign |= r.directory != directory;
+	x->foreign |= r.directory != x->directory;
 	return note_place(x, &(struct place){at, r.inode, r.birth, r.roots});
 }
 
@@ -105,20 +104,19 @@ static uint64_t generation_of_damaged(const struct replay *x)
 }
 
 /* Finds the records. The first that is not whole, or not the next one, ends the log. */
-static int scan(struct replay *x, uint64_t directory)
+static int scan(struct replay *x)
 {
 	struct buf b = {0};
-	uint64_t at = 0, generation = 0;
+	uint64_t at = 0;
 	int rc = 0;
 
-	while (x->n < UINT32_MAX / 2 &&
-	       (rc = scan_one(x, directory, at, &generation, &b)) == 0)
+	while (x->n < UINT32_MAX / 2 && (rc = scan_one(x, at, &b)) == 0)
 		at += b.n;
 	buf_free(&b);
 	if (rc == -EBADMSG && !x->n)
-		generation = generation_of_damaged(x);
-	if (rc == -EBADMSG && generation)
-		tell_rest(x, at, generation);
+		x->generation = generation_of_damaged(x);
+	if (rc == -EBADMSG && x->generation)
+		tell_rest(x, at);
 	return rc == -EBADMSG ? 0 : rc;
 }
 
@@ -233,12 +231,12 @@ static void free_lists(struct replay *x)
  */
 static bool has_ours(struct fs *fs, int fd, uint64_t directory)
 {
-	struct replay x = {.fs = fs, .fd = fd, .only_looks = true};
+	struct replay x = {.fs = fs, .fd = fd, .directory = directory, .only_looks = true};
 	struct stat st;
 
 	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !is_ours(&st))
 		return false;
-	if (scan(&x, directory) >= 0 && x.n && !x.foreign && list_wanted(&x) >= 0)
+	if (scan(&x) >= 0 && x.n && !x.foreign && list_wanted(&x) >= 0)
 		replay_look_everywhere(&x);
 	free_lists(&x);
 	return x.applied > 0;
@@ -301,14 +299,15 @@ static int open_log(const struct fs *fs, struct stat *st)
 /* The log of this directory. */
 static int replay_own(struct fs *fs)
 {
-	struct replay x = {.fs = fs, .only_looks = fs->opt.read_only};
+	struct replay x = {.fs = fs, .directory = inodes_root(fs->inodes)->key.ino,
+			   .only_looks = fs->opt.read_only};
 	struct stat st;
 
 	x.fd = open_log(fs, &st);
 	if (x.fd < 0)
 		return x.fd == -ENOENT ? 0 : x.fd;
 	x.foreign = !is_ours(&st) || !fs->backing.numbers_last;
-	int rc = x.foreign ? 0 : scan(&x, inodes_root(fs->inodes)->key.ino);
+	int rc = x.foreign ? 0 : scan(&x);
 	if (rc >= 0 && x.n && !x.foreign)
 		rc = list_wanted(&x);
 	if (rc >= 0)

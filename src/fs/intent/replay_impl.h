@@ -20,7 +20,9 @@ struct place {
 
 struct replay {
 	struct fs *fs;
-	int fd;
+	int fd;              /* of the log                                                    */
+	uint64_t directory;  /* the inode number of the one that it lies in                   */
+	uint64_t generation; /* of its first record, and of all that count; 0: not known      */
 	struct place *place; /* of each record, in order                                      */
 	uint32_t n, cap;
 	struct wanted *wanted;
