@@ -35,7 +35,7 @@ struct intent {
 	uint64_t at, room;         /* in the file: the end of the records, and of the space taken */
 	uint64_t appended, synced; /* bytes, over all generations */
 	bool syncing;
-	bool full, broken;         /* takes no records until none is needed */
+	bool full, broken;         /* no space, or a failure of the disk: is_stuck */
 	bool aside;                /* its file has a second name, and will be left to it */
 	bool told;                 /* that its file could not get one; logged once */
 	unsigned needed;           /* files with records that are needed; among them ... */
@@ -204,11 +204,17 @@ static int make_room(struct intent *log, uint64_t end)
 	return 0;
 }
 
+/* True: it takes no records until none is needed. */
+static bool is_stuck(const struct intent *log)
+{
+	return log->full || log->broken || log->aside || log->stranded;
+}
+
 static int append(struct intent *log, struct span record)
 {
 	if (!log->needed)
 		start_over(log);
-	if (log->full || log->broken || log->aside || log->stranded)
+	if (is_stuck(log))
 		return -ENOSPC;
 	bool had = log->fd >= 0, gone = had && !is_in_place(log);
 	if (gone)
@@ -450,8 +456,7 @@ bool intent_waits(struct intent *log, uint64_t quiet)
 	if (!log)
 		return false;
 	pthread_mutex_lock(&log->lock);
-	bool stuck = log->full || log->broken || log->aside || log->stranded;
-	bool waits = log->needed && (stuck || meter_now() - log->last >= quiet);
+	bool waits = log->needed && (is_stuck(log) || meter_now() - log->last >= quiet);
 	pthread_mutex_unlock(&log->lock);
 	return waits;
 }
