@@ -22,6 +22,11 @@
 /* A record buffer that is larger than this is not kept for the thread's next fsync. */
 #define RECORD_KEPT (1u << 20)
 
+bool file_in_log(struct file *f)
+{
+	return intent_has(f->fs->intent, &f->unsynced.mark);
+}
+
 /*
  * True: a record in the log costs less than a commit. What is committed already needs a sync only;
  * nor is the file on the list of those to commit, so that its record would stay needed.
@@ -67,7 +72,7 @@ static bool has_base(struct file *f, struct frame_roots *roots)
 	return roots->newest && roots->durable;
 }
 
-static int fill(struct file *f, struct span bytes)
+static int read_touched(struct file *f, struct span bytes)
 {
 	const struct touched *t = &f->unsynced.touched;
 
@@ -79,9 +84,9 @@ static int fill(struct file *f, struct span bytes)
 	return 0;
 }
 
-/* Makes a record of what was touched. The lock is held for writing. */
-static int take(struct file *f, uint64_t number, const struct timespec *mtime,
-		const struct frame_roots *roots)
+/* Appends a record of what was touched. The lock is held for writing. */
+static int append(struct file *f, uint64_t number, const struct timespec *mtime,
+		  const struct frame_roots *roots)
 {
 	struct workspace *ws = workspace_get();
 	struct intent *log = f->fs->intent;
@@ -99,7 +104,7 @@ static int take(struct file *f, uint64_t number, const struct timespec *mtime,
 				  .mtime = *mtime};
 	int rc = intent_record_begin(&ws->record, &u->touched, &bytes);
 	if (rc >= 0)
-		rc = fill(f, bytes);
+		rc = read_touched(f, bytes);
 	if (rc >= 0) {
 		intent_record_end(&ws->record, &r);
 		rc = intent_append(log, buf_span(&ws->record), &u->mark);
@@ -111,25 +116,25 @@ static int take(struct file *f, uint64_t number, const struct timespec *mtime,
 	return rc;
 }
 
-bool file_in_log(struct file *f)
+/* False: that is not possible now, or does not pay. */
+static bool try_append(struct file *f, const struct timespec *mtime)
 {
-	return intent_has(f->fs->intent, &f->unsynced.mark);
+	struct frame_roots roots;
+	struct stat st;
+
+	return pays(f) && can_be_named(f, &st) && !f->sidecar.there && has_base(f, &roots) &&
+	       append(f, st.st_ino, mtime, &roots) >= 0;
 }
 
 /* True: what has to be durable now is in the log, up to *end. The lock is held for writing. */
-static bool take_if_it_pays(struct file *f, const struct timespec *mtime, uint64_t *end)
+static bool get_into_log(struct file *f, const struct timespec *mtime, uint64_t *end)
 {
 	struct file_unsynced *u = &f->unsynced;
-	struct frame_roots roots;
-	struct stat st;
 
 	u->quick = meter_now() - u->synced_at < QUICK_NS ? u->quick + 1 : 0;
 	if (f->lost || u->touched.whole)
 		return false;
-	if (u->touched.n == 0 && !file_in_log(f))
-		return false;
-	if (u->touched.n && (!pays(f) || !can_be_named(f, &st) || f->sidecar.there ||
-			     !has_base(f, &roots) || take(f, st.st_ino, mtime, &roots) < 0))
+	if (u->touched.n ? !try_append(f, mtime) : !file_in_log(f))
 		return false;
 	*end = u->mark.end;
 	return true;
@@ -147,10 +152,10 @@ bool file_sync_by_log(struct file *f)
 	/* who shares the frame wants to see it as of the last fsync */
 	bool looked = file_look_sidecar(f) >= 0;
 	pthread_rwlock_wrlock(&f->lock);
-	bool taken = looked && take_if_it_pays(f, &mtime, &end);
+	bool logged = looked && get_into_log(f, &mtime, &end);
 	pthread_rwlock_unlock(&f->lock);
 	pthread_rwlock_unlock(&f->gate);
-	if (!taken)
+	if (!logged)
 		return false;
 	if (intent_sync(f->fs->intent, end) == 0) {
 		f->unsynced.synced_at = meter_now();
