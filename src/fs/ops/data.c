@@ -69,6 +69,20 @@ static bool is_gone(void *who)
 	       (a->ahead && has_left(a)) || fuse_session_exited(ops_fs(a->req)->session);
 }
 
+static void answer_read(fuse_req_t req, const struct handle *h, int rc, uint64_t at,
+			struct reply *r)
+{
+	if (rc < 0) {
+		if (rc != -EINTR && rc != -EAGAIN) /* slow.h */
+			log_read(ops_fs(req), h->inode, at, rc);
+		fuse_reply_err(req, ops_errno(rc));
+	} else if (r->pieces <= 1) { /* the iov form allocates */
+		fuse_reply_buf(req, r->pieces ? r->piece[0].iov_base : NULL, r->n);
+	} else {
+		fuse_reply_iov(req, r->piece, (int)r->pieces);
+	}
+}
+
 void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse_file_info *fi)
 {
 	struct fs *fs = ops_fs(req);
@@ -86,16 +100,7 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 	int rc = ws ? file_read(h->file, &q, &ws->reply) : -ENOMEM;
 	struct push push;
 	bool pushes = rc >= 0 && push_begin(fs, h->inode, &ws->reply, &push);
-	if (rc < 0) {
-		if (rc != -EINTR && rc != -EAGAIN) /* slow.h */
-			log_read(fs, h->inode, q.at, rc);
-		fuse_reply_err(req, ops_errno(rc));
-	} else if (ws->reply.pieces <= 1) { /* the iov form allocates */
-		struct iovec *v = &ws->reply.piece[0];
-		fuse_reply_buf(req, ws->reply.pieces ? v->iov_base : NULL, ws->reply.n);
-	} else {
-		fuse_reply_iov(req, ws->reply.piece, (int)ws->reply.pieces);
-	}
+	answer_read(req, h, rc, q.at, ws ? &ws->reply : NULL);
 	if (ws)
 		reply_end(&ws->reply, fs->cache);
 	fs_warm_cache(fs); /* behind the answer, as waking a worker takes a while */
