@@ -11,6 +11,11 @@
 
 #include <unistd.h>
 
+static bool is_to_write(int flags)
+{
+	return (flags & O_ACCMODE) != O_RDONLY;
+}
+
 struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_info *fi)
 {
 	struct handle *h = mem_zalloc(sizeof *h);
@@ -18,7 +23,7 @@ struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_i
 		return NULL;
 	h->inode = n;
 	h->fd = -1;
-	h->writable = (fi->flags & O_ACCMODE) != O_RDONLY;
+	h->writable = is_to_write(fi->flags);
 	inode_get(fs->inodes, n);
 	pthread_mutex_lock(&n->lock);
 	h->next = n->handles;
@@ -85,7 +90,7 @@ static int plain_flags(int flags)
 
 static int open_file(struct fs *fs, struct inode *n, int flags)
 {
-	bool writable = (flags & O_ACCMODE) != O_RDONLY;
+	bool writable = is_to_write(flags);
 	bool cut = writable && flags & O_TRUNC;
 	int fd = inode_pin(fs->inodes, n);
 	int rc = 0;
@@ -113,7 +118,7 @@ static int open_file(struct fs *fs, struct inode *n, int flags)
 /* A writer is counted until ops_close_handle. */
 static int open_plain(struct fs *fs, struct inode *n, int flags)
 {
-	bool writable = (flags & O_ACCMODE) != O_RDONLY;
+	bool writable = is_to_write(flags);
 
 	if (!writable && !(flags & O_TRUNC))
 		return open_file(fs, n, flags);
@@ -229,7 +234,7 @@ void op_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct fs *fs = ops_fs(req);
 	struct deferred d = {.serve = open_entered, .req = req, .ino = ino, .fi = *fi};
-	bool changes = (fi->flags & O_ACCMODE) != O_RDONLY || fi->flags & O_TRUNC;
+	bool changes = is_to_write(fi->flags) || fi->flags & O_TRUNC;
 
 	if (changes && fs->opt.read_only) { /* see is_refused in ops.c */
 		fuse_reply_err(req, EROFS);
