@@ -156,7 +156,8 @@ int header_parse(struct frame_info *info, struct view fixed, uint64_t file_len)
 	return parse_pipeline(info, fixed);
 }
 
-static void put_marked(uint8_t *out, int at, uint8_t marker)
+/* The type byte of msgpack, in front of the field at `at`. */
+static void put_marker(uint8_t *out, int at, uint8_t marker)
 {
 	out[at - 1] = marker;
 }
@@ -173,22 +174,22 @@ void header_build(uint8_t out[static HEADER_EMPTY], const struct pipeline *p, ui
 	out[0] = MSGPACK_FIXARRAY | ELEMENTS;
 	out[1] = MSGPACK_FIXSTR | sizeof magic;
 	memcpy(out + AT_MAGIC, magic, sizeof magic);
-	put_marked(out, AT_HEADER_LEN, MSGPACK_I32);
+	put_marker(out, AT_HEADER_LEN, MSGPACK_I32);
 	put_be32(out + AT_HEADER_LEN, HEADER_EMPTY);
-	put_marked(out, AT_FRAME_LEN, MSGPACK_U64);
-	put_marked(out, AT_FLAGS, MSGPACK_FIXSTR | 4);
+	put_marker(out, AT_FRAME_LEN, MSGPACK_U64);
+	put_marker(out, AT_FLAGS, MSGPACK_FIXSTR | 4);
 	out[AT_FLAGS] = FLAG_OFFSETS_64 | VERSION_NOW;
-	put_marked(out, AT_NBYTES, MSGPACK_I64);
-	put_marked(out, AT_CBYTES, MSGPACK_I64);
-	put_marked(out, AT_TYPE_SIZE, MSGPACK_I32);
-	put_marked(out, AT_BLOCK_SIZE, MSGPACK_I32);
-	put_marked(out, AT_CHUNK_SIZE, MSGPACK_I32);
-	put_marked(out, AT_NTHREADS_C, MSGPACK_I16);
+	put_marker(out, AT_NBYTES, MSGPACK_I64);
+	put_marker(out, AT_CBYTES, MSGPACK_I64);
+	put_marker(out, AT_TYPE_SIZE, MSGPACK_I32);
+	put_marker(out, AT_BLOCK_SIZE, MSGPACK_I32);
+	put_marker(out, AT_CHUNK_SIZE, MSGPACK_I32);
+	put_marker(out, AT_NTHREADS_C, MSGPACK_I16);
 	put_be16(out + AT_NTHREADS_C, 1);
-	put_marked(out, AT_NTHREADS_D, MSGPACK_I16);
+	put_marker(out, AT_NTHREADS_D, MSGPACK_I16);
 	put_be16(out + AT_NTHREADS_D, 1);
 	out[AT_VLMETA] = MSGPACK_FALSE;
-	put_marked(out, AT_NFILTERS, MSGPACK_FIXEXT16);
+	put_marker(out, AT_NFILTERS, MSGPACK_FIXEXT16);
 	out[AT_NFILTERS] = FILTER_SLOTS;
 	header_set_pipeline(out, p);
 	header_set_root(out, &none);
