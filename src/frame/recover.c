@@ -71,6 +71,9 @@ static uint64_t bound_of(struct bound b, uint64_t file_len)
 /* Behind the length of a trailer, up to the type of the fingerprint: CE length D8 02. */
 #define MARK 7
 
+/* There is no root to go back to. What is wrong with the frame has been noted before. */
+#define IN_VAIN (-EBADMSG)
+
 /* A root that was found: its number, and the header that leads to it. */
 struct candidate {
 	uint64_t seq;
@@ -240,17 +243,17 @@ static int begin(struct search *s, struct io *io)
 	TRY(io_size(io, &s->file_len));
 	s->budget = bound_of(trailer_bound, s->file_len);
 	if (s->file_len < sizeof fixed)
-		return -EBADMSG;
+		return IN_VAIN;
 	TRY(io_pread(io, 0, span_of(fixed, sizeof fixed)));
 	TRY(header_parse(&info, view_of(fixed, sizeof fixed), UINT64_MAX));
 	if (info.beta || info.sparse || info.header_len > s->file_len ||
 	    info.header_len > FRAME_MAX_SECTION)
-		return -EBADMSG;
+		return IN_VAIN;
 	if (info.frame_len <= s->file_len && info.frame_len >= sizeof end) {
 		TRY(io_pread(io, info.frame_len - sizeof end, span_of(end, sizeof end)));
 		bool marked = end[0] == MSGPACK_U32 && end[5] == MSGPACK_FIXEXT16;
 		if (marked && end[6] == TRAILER_TYPE_NONE && get_be32(end + 1) >= TRAILER_EMPTY)
-			return -EBADMSG;
+			return IN_VAIN;
 	}
 	s->header_end = info.frame_len;
 	if (!held_take(info.header_len, false))
@@ -304,7 +307,7 @@ static int try_roots(struct frame *f, struct search *s)
 		if (rc != -EBADMSG)
 			return rc;
 	}
-	return -EBADMSG;
+	return IN_VAIN;
 }
 
 /* Bytes of the file that may be somebody's data: anything but zeros behind `at`. */
@@ -335,7 +338,7 @@ static int judge_emptiness(struct frame *f, struct search *s)
 		return 0;
 	int rc = has_bytes(s, f->info.frame_len, &any);
 	if (rc == 0 && any)
-		rc = -EBADMSG;
+		rc = IN_VAIN;
 	if (rc < 0)
 		frame_unload(f);
 	return rc;
@@ -359,6 +362,6 @@ int frame_recover(struct frame *f)
 	held_give(s->held);
 	mem_free(s);
 	/* The first thing that was found wrong is what is wrong with the frame. */
-	return rc == -EBADMSG && why.file ? err_corrupt(why.file, why.line, why.what, why.value)
+	return rc == IN_VAIN && why.file ? err_corrupt(why.file, why.line, why.what, why.value)
 					  : rc;
 }
