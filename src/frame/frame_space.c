@@ -115,7 +115,7 @@ static void retire_gap(struct frame *f, uint64_t at, uint64_t end)
 {
 	at = max_u64(at, front_end(f));
 	if (at < end)
-		space_retire_old(&f->space, at, end - at);
+		space_wait(&f->space, at, end - at);
 }
 
 /*

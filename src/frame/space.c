@@ -291,22 +291,24 @@ bool space_drop(struct space *sp, uint64_t at)
 	return true;
 }
 
-void space_retire(struct space *sp, uint64_t at, uint64_t len)
-{
-	struct space_extent *e = len ? extent_new(at, len) : NULL;
-	if (!e)
-		return; /* forgotten until the file is opened again */
-	list_push(&sp->retired, e);
-	sp->nretired += len;
-}
-
-void space_retire_old(struct space *sp, uint64_t at, uint64_t len)
+/* Without memory it is forgotten until the file is opened again. */
+static void list_add(struct space_extent **list, uint64_t *bytes, uint64_t at, uint64_t len)
 {
 	struct space_extent *e = len ? extent_new(at, len) : NULL;
 	if (!e)
 		return;
-	list_push(&sp->waiting, e);
-	sp->nwaiting += len;
+	list_push(list, e);
+	*bytes += len;
+}
+
+void space_retire(struct space *sp, uint64_t at, uint64_t len)
+{
+	list_add(&sp->retired, &sp->nretired, at, len);
+}
+
+void space_wait(struct space *sp, uint64_t at, uint64_t len)
+{
+	list_add(&sp->waiting, &sp->nwaiting, at, len);
 }
 
 void space_root(struct space *sp, bool sure)

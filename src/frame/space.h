@@ -77,7 +77,7 @@ bool space_drop(struct space *sp, uint64_t at);
 void space_retire(struct space *sp, uint64_t at, uint64_t len);
 
 /* It does not refer to them, but perhaps an older one: they wait. */
-void space_retire_old(struct space *sp, uint64_t at, uint64_t len);
+void space_wait(struct space *sp, uint64_t at, uint64_t len);
 
 /*
  * A root was written: what was put is used, and what was retired waits. Not `sure`: what was
