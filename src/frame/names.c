@@ -9,8 +9,11 @@ static const struct {
 	enum suffix suffix;
 	const char *shown; /* what stands in its place */
 } suffixes[] = {
-	{".b2frame", SUFFIX_FRAME, ""},	  {".b2f", SUFFIX_FRAME, ""}, {".b2", SUFFIX_FRAME, ""},
-	{".b2nd", SUFFIX_ARRAY, ".npy"}, {".b2lock", SUFFIX_LOCK, NULL},
+	{NAMES_NEW_SUFFIX, SUFFIX_FRAME, ""},
+	{".b2f", SUFFIX_FRAME, ""},
+	{".b2", SUFFIX_FRAME, ""},
+	{NAMES_ARRAY_SUFFIX, SUFFIX_ARRAY, NAMES_ARRAY_SHOWN},
+	{".b2lock", SUFFIX_LOCK, NULL},
 };
 
 #define NSUFFIXES (sizeof suffixes / sizeof *suffixes)
@@ -97,7 +100,7 @@ bool names_claim(enum node_kind kind, const char *backing, char out[static NAME_
 	switch (kind) {
 	case NODE_FRAME:
 	case NODE_SPARSE: return names_join(out, backing, stem, "") && !names_is_dots(out);
-	case NODE_ARRAY: return names_join(out, backing, stem, ".npy");
+	case NODE_ARRAY: return names_join(out, backing, stem, NAMES_ARRAY_SHOWN);
 	case NODE_PLAIN: break;
 	}
 	return false;
@@ -117,6 +120,7 @@ bool names_claimant(const char *shown, unsigned i, char backing[static NAME_MAX 
 int names_for(enum node_kind kind, bool is_regular, const char *suffix, const char *shown,
 	      char backing[static NAME_MAX + 1])
 {
+	const size_t ending = strlen(NAMES_ARRAY_SHOWN);
 	size_t len = strlen(shown), stem;
 
 	/* One limit for all kinds: statfs promises it, and a later rename keeps it. */
@@ -127,9 +131,9 @@ int names_for(enum node_kind kind, bool is_regular, const char *suffix, const ch
 	case NODE_SPARSE:
 		return names_join(backing, shown, len, suffix) ? 0 : -ENAMETOOLONG;
 	case NODE_ARRAY:
-		if (len < 5 || strcmp(shown + len - 4, ".npy") != 0)
+		if (len <= ending || strcmp(shown + len - ending, NAMES_ARRAY_SHOWN) != 0)
 			return -EXDEV;
-		return names_join(backing, shown, len - 4, suffix) ? 0 : -ENAMETOOLONG;
+		return names_join(backing, shown, len - ending, suffix) ? 0 : -ENAMETOOLONG;
 	case NODE_PLAIN:
 		break;
 	}

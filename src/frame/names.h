@@ -27,6 +27,8 @@
 #define NAMES_INTENT ".cframefs-intent"
 #define NAMES_SPARSE_INDEX "chunks.b2frame" /* in the directory of a sparse frame */
 #define NAMES_NEW_SUFFIX ".b2frame"
+#define NAMES_ARRAY_SUFFIX ".b2nd"
+#define NAMES_ARRAY_SHOWN ".npy" /* in its place */
 #define NAMES_MAX (NAME_MAX - 8) /* what that leaves of 255; statfs reports it */
 #define NAMES_DRAFT ".cframe-" /* and 16 hexadecimal digits: what tools are making */
 

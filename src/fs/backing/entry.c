@@ -147,7 +147,7 @@ static void show_unread(const char *backing, struct entry *e)
 {
 	size_t stem;
 	enum suffix suffix = suffix_of(backing, &stem);
-	const char *tail = suffix == SUFFIX_ARRAY   ? ".npy"
+	const char *tail = suffix == SUFFIX_ARRAY   ? NAMES_ARRAY_SHOWN
 			   : suffix == SUFFIX_FRAME ? ""
 						    : backing + stem;
 

@@ -123,7 +123,7 @@ static const char *suffix_to_link(const char *name, enum node_kind kind)
 {
 	if (*name)
 		return names_suffix(name);
-	return kind == NODE_ARRAY ? ".b2nd" : NAMES_NEW_SUFFIX;
+	return kind == NODE_ARRAY ? NAMES_ARRAY_SUFFIX : NAMES_NEW_SUFFIX;
 }
 
 /* A further name for the file behind `path`, shown as `shown` in the directory `dirfd`. */
