@@ -63,25 +63,6 @@ static int receive(int from)
 	return fd;
 }
 
-static void give(int to, int fd)
-{
-	char byte = 0;
-	union one_fd control = {{0}};
-	struct iovec v = {&byte, 1};
-	struct msghdr m = {.msg_iov = &v,
-			   .msg_iovlen = 1,
-			   .msg_control = &control,
-			   .msg_controllen = sizeof control};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
-
-	c->cmsg_level = SOL_SOCKET;
-	c->cmsg_type = SCM_RIGHTS;
-	c->cmsg_len = CMSG_LEN(sizeof fd);
-	memcpy(CMSG_DATA(c), &fd, sizeof fd);
-	if (sendmsg(to, &m, MSG_NOSIGNAL) < 0)
-		return; /* it has ended: nobody will help */
-}
-
 /* Waits until the socket is closed, or the main thread is gone while another one keeps it open. */
 static void watch(const sigset_t *waiting)
 {
@@ -216,8 +197,23 @@ int guard_open(dev_t dev)
 
 void guard_give(int control)
 {
-	if (to_guard >= 0)
-		give(to_guard, control);
+	char byte = 0;
+	union one_fd room = {{0}};
+	struct iovec v = {&byte, 1};
+	struct msghdr m = {.msg_iov = &v,
+			   .msg_iovlen = 1,
+			   .msg_control = &room,
+			   .msg_controllen = sizeof room};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+	if (to_guard < 0)
+		return;
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof control);
+	memcpy(CMSG_DATA(c), &control, sizeof control);
+	if (sendmsg(to_guard, &m, MSG_NOSIGNAL) < 0)
+		return; /* it has ended: nobody will help */
 }
 
 /* The device number of the connection, as the kernel tells it beside the descriptor; 0: unknown. */
