@@ -220,48 +220,55 @@ static bool work_on_all(struct recompress *r, struct inode *n, const struct entr
 	return true;
 }
 
+/* A directory that is being looked through; both are borrowed. */
+struct folder {
+	struct inode *inode;
+	int fd, depth;
+};
+
 /*
  * The inode of an entry, with the name that was read from the directory. The file may have been
  * renamed since; then nobody would ever remove that name from the inode again.
  */
-static struct inode *enter(struct recompress *r, struct inode *dir, int dirfd, struct entry *e)
+static struct inode *enter(struct recompress *r, const struct folder *in, struct entry *e)
 {
-	struct inode *n = inode_from_entry(r->fs->inodes, dir, e);
+	struct inode *n = inode_from_entry(r->fs->inodes, in->inode, e);
 
-	if (!n || inode_link_check(r->fs->inodes, n, dir, dirfd, e->backing))
+	if (!n || inode_link_check(r->fs->inodes, n, in->inode, in->fd, e->backing))
 		return n;
 	inode_put(r->fs->inodes, n, 1);
 	return NULL;
 }
 
-static bool look_in(struct recompress *r, struct inode *dir, int dirfd, int depth);
+static bool look_in(struct recompress *r, const struct folder *in);
 
-static bool look_below(struct recompress *r, struct inode *dir, int dirfd, struct entry *e,
-		       int depth)
+static bool look_below(struct recompress *r, const struct folder *in, struct entry *e)
 {
-	int fd = depth < DEPTH_MOST ? openat(dirfd, e->backing,
-					  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-				 : -1;
-	struct inode *n = fd < 0 ? NULL : enter(r, dir, dirfd, e);
+	struct folder below = {.fd = -1, .depth = in->depth + 1};
 	bool go_on = true;
 
-	if (n) {
-		go_on = look_in(r, n, fd, depth + 1);
-		inode_put(r->fs->inodes, n, 1);
+	if (in->depth < DEPTH_MOST)
+		below.fd = openat(in->fd, e->backing,
+				  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (below.fd < 0)
+		return true;
+	below.inode = enter(r, in, e);
+	if (below.inode) {
+		go_on = look_in(r, &below);
+		inode_put(r->fs->inodes, below.inode, 1);
 	}
-	if (fd >= 0)
-		close(fd);
+	close(below.fd);
 	return go_on;
 }
 
-static bool look_at_file(struct recompress *r, struct inode *dir, int dirfd, struct entry *e)
+static bool look_at_file(struct recompress *r, const struct folder *in, struct entry *e)
 {
 	bool go_on = true;
 
 	if (e->st.st_blocks <= BLOCKS_LEAST || !is_cold(r, &e->st) || is_known(r, &e->st) ||
 	    is_marked(e->fd, &e->st))
 		return true;
-	struct inode *n = enter(r, dir, dirfd, e);
+	struct inode *n = enter(r, in, e);
 	if (n) {
 		go_on = work_on_all(r, n, e);
 		inode_put(r->fs->inodes, n, 1);
@@ -270,7 +277,7 @@ static bool look_at_file(struct recompress *r, struct inode *dir, int dirfd, str
 }
 
 /* Waits until the mount is idle first: looking at a file is work for the disk, too. */
-static bool look_at(struct recompress *r, struct inode *dir, int dirfd, const char *name, int depth)
+static bool look_at(struct recompress *r, const struct folder *in, const char *name)
 {
 	struct fs *fs = r->fs;
 	struct finder finder = {&fs->backing, fs->probes, fs->inodes};
@@ -278,26 +285,26 @@ static bool look_at(struct recompress *r, struct inode *dir, int dirfd, const ch
 	bool go_on = wait_idle(r);
 
 	err_clear();
-	if (!go_on || entry_show(&finder, dirfd, name, &e) < 0)
+	if (!go_on || entry_show(&finder, in->fd, name, &e) < 0)
 		return go_on;
 	if (e.st.st_dev == inodes_root(fs->inodes)->key.dev) {
 		if (S_ISDIR(e.st.st_mode) && e.probed.kind == NODE_PLAIN)
-			go_on = look_below(r, dir, dirfd, &e, depth);
+			go_on = look_below(r, in, &e);
 		else if (S_ISREG(e.st.st_mode) && e.probed.kind == NODE_FRAME)
-			go_on = look_at_file(r, dir, dirfd, &e);
+			go_on = look_at_file(r, in, &e);
 	}
 	if (e.fd >= 0)
 		close(e.fd);
 	return go_on;
 }
 
-static bool look_in(struct recompress *r, struct inode *dir, int dirfd, int depth)
+static bool look_in(struct recompress *r, const struct folder *in)
 {
 	struct dirent *d;
 	size_t stem;
 	bool go_on = true;
 
-	DIR *list = fd_opendir(dirfd, ".");
+	DIR *list = fd_opendir(in->fd, ".");
 	if (!list)
 		return true;
 	while (go_on && (d = readdir(list))) {
@@ -305,7 +312,7 @@ static bool look_in(struct recompress *r, struct inode *dir, int dirfd, int dept
 		if (names_is_dots(d->d_name))
 			continue;
 		if (is_dir || suffix_of(d->d_name, &stem) == SUFFIX_FRAME)
-			go_on = look_at(r, dir, dirfd, d->d_name, depth);
+			go_on = look_at(r, in, d->d_name);
 	}
 	closedir(list);
 	return go_on;
@@ -315,11 +322,12 @@ static void *recompress_main(void *arg)
 {
 	struct recompress *r = arg;
 	struct fs *fs = r->fs;
+	struct folder root = {inodes_root(fs->inodes), fs->backing.root, 0};
 
 	(void)setpriority(PRIO_PROCESS, 0, 19); /* of this thread alone */
 	while (wait_idle(r)) {
 		uint64_t start = meter_now();
-		if (!look_in(r, inodes_root(fs->inodes), fs->backing.root, 0))
+		if (!look_in(r, &root))
 			break;
 		double took = clock_to_seconds(meter_now() - start);
 		if (!waker_sleep_for(&r->waker, COLD * fs->opt.recompress + REST * took))
