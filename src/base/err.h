@@ -17,6 +17,7 @@
 #define BASE_ERR_H
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #define NODISCARD __attribute__((warn_unused_result))
@@ -35,6 +36,12 @@
 		if (expr) {                                                    \
 		}                                                              \
 	} while (0)
+
+/* True: the disk is full, or what its owner may have of it. */
+static inline bool err_is_full(int rc)
+{
+	return rc == -ENOSPC || rc == -EDQUOT;
+}
 
 struct err_note {
 	const char *file; /* source file and line of the rule, NULL: no note */

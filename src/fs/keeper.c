@@ -239,7 +239,7 @@ static uint64_t next_round(const struct keeper *k)
 static enum round wait_for_round(struct keeper *k, uint64_t next)
 {
 	/* each try encodes everything that waits, in vain if the disk is full, which may last */
-	bool full = k->last_rc == -ENOSPC || k->last_rc == -EDQUOT;
+	bool full = err_is_full(k->last_rc);
 
 	while (meter_now() < next) {
 		bool logged = !full && intent_waits(k->fs->intent, 0);

@@ -196,8 +196,7 @@ static int work_on(struct recompress *r, struct inode *n, const struct stat *fou
 /* True: the next visit may not meet this failure again, so the file need not be remembered. */
 static bool is_temporary(int rc)
 {
-	return rc == -EAGAIN || rc == -ESTALE || rc == -ENOSPC || rc == -EDQUOT || rc == -ENOMEM ||
-	       rc == -EMFILE;
+	return rc == -EAGAIN || rc == -ESTALE || err_is_full(rc) || rc == -ENOMEM || rc == -EMFILE;
 }
 
 static bool work_on_all(struct recompress *r, struct inode *n, const struct entry *e)

@@ -1,10 +1,9 @@
 #include "fs/room.h"
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/meter.h"
 #include "fs/fs.h"
-
-#include <errno.h>
 
 /* The limit, both since the last removal and in all: others may go on removing files. */
 #define SOON (5 * CLOCK_SECOND)
@@ -26,7 +25,7 @@ bool room_soon(struct fs *fs, struct room_wait *w, int rc)
 {
 	uint64_t when;
 
-	if (rc != -ENOSPC && rc != -EDQUOT)
+	if (!err_is_full(rc))
 		return false;
 	unsigned coming = inodes_nameless(fs->inodes, &when);
 	uint64_t now = meter_now(); /* not before `when` */

@@ -123,7 +123,7 @@ static void fill(struct pool_job *job)
 	int rc = open_source(j);
 	if (rc >= 0)
 		rc = unpack(j);
-	if ((rc == -ENOSPC || rc == -EDQUOT) && ftruncate(out->item.draft.fd, 0) == 0) {
+	if (err_is_full(rc) && ftruncate(out->item.draft.fd, 0) == 0) {
 		pthread_rwlock_unlock(&x->filling);
 		pthread_rwlock_wrlock(&x->filling);
 		rc = unpack(j);

@@ -8,10 +8,8 @@
 
 bool kept_suits(struct file *f, int rc)
 {
-	bool full = rc == -ENOSPC || rc == -EDQUOT;
-
 	/* Whoever opens a file that was cut waits until it is closed (INODE_ENDING). */
-	return full && f->fs->keeper && !f->lost && !f->arrivals.cut && file_in_log(f) &&
+	return err_is_full(rc) && f->fs->keeper && !f->lost && !f->arrivals.cut && file_in_log(f) &&
 	       file_has_a_name(f);
 }
 

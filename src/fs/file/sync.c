@@ -45,7 +45,7 @@ struct turns {
  */
 static bool plan_turn(struct file *f, struct turns *t, int rc, unsigned landed)
 {
-	bool full = rc == -ENOSPC || rc == -EDQUOT, all = t->most == FLUSH_ALL;
+	bool full = err_is_full(rc), all = t->most == FLUSH_ALL;
 
 	if (full || !all)
 		t->most = landed ? 2 * landed : 1;

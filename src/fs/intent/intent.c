@@ -228,7 +228,7 @@ static int append(struct intent *log, struct span record)
 		stats_add(STATS_LOG_RECORDS, 1);
 		stats_add(STATS_LOG_BYTES, record.n);
 	}
-	if (rc == -ENOSPC || rc == -EDQUOT)
+	if (err_is_full(rc))
 		log->full = true;
 	else if (rc < 0)
 		log->broken = true;
