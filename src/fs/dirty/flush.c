@@ -32,14 +32,14 @@
 #define HELD_LEAST 32u
 
 /* As file_store_chunk, but the space is filled without the lock, so that writers can go on. */
-static int store(struct file *f, uint32_t n, struct view cchunk, struct frame_place *p)
+static int store(struct file *f, uint32_t n, struct view stored, struct frame_place *p)
 {
 	caps_note(f->inode, f->fd);
 	pthread_rwlock_wrlock(&f->lock);
-	int rc = frame_alloc(f->frame, n, (uint32_t)cchunk.n, p);
+	int rc = frame_alloc(f->frame, n, (uint32_t)stored.n, p);
 	pthread_rwlock_unlock(&f->lock);
 	TRY(rc);
-	rc = frame_write(f->frame, p, cchunk);
+	rc = frame_write(f->frame, p, stored);
 	if (rc < 0) {
 		pthread_rwlock_wrlock(&f->lock);
 		frame_unalloc(f->frame, p);
@@ -48,12 +48,12 @@ static int store(struct file *f, uint32_t n, struct view cchunk, struct frame_pl
 	return rc;
 }
 
-static int store_shared(struct file *f, uint32_t n, struct view cchunk, struct frame_place *p)
+static int store_shared(struct file *f, uint32_t n, struct view stored, struct frame_place *p)
 {
 	enum sidecar_entered how;
 
 	TRY(file_try_enter_store(f, &how));
-	int rc = store(f, n, cchunk, p);
+	int rc = store(f, n, stored, p);
 	sidecar_leave(&f->sidecar, how);
 	return rc;
 }
@@ -197,6 +197,37 @@ static void press(struct fs *fs, int64_t bytes)
 		large_press(fs->large, bytes);
 }
 
+static void enter_flight(struct file *f, bool replaces)
+{
+	pthread_mutex_lock(&f->flight.lock);
+	f->flight.chunks++;
+	f->flight.replacing += replaces;
+	pthread_mutex_unlock(&f->flight.lock);
+	budget_flight_begin(f->fs->budget);
+}
+
+/* `rc`: why the chunk is DIRTY again; 0: it is stored, or lost. */
+static void leave_flight(struct file *f, bool replaces, int rc)
+{
+	pthread_mutex_lock(&f->flight.lock);
+	if (rc < 0 && !f->flight.rc)
+		f->flight.rc = rc;
+	budget_flight_end(f->fs->budget, f, rc);
+	f->flight.replacing -= replaces;
+	/* The file may be freed as soon as the last chunk is counted as landed. */
+	f->flight.chunks--;
+	pthread_cond_broadcast(&f->flight.landed);
+	pthread_mutex_unlock(&f->flight.lock);
+}
+
+static unsigned count_replacing(struct file *f)
+{
+	pthread_mutex_lock(&f->flight.lock);
+	unsigned n = f->flight.replacing;
+	pthread_mutex_unlock(&f->flight.lock);
+	return n;
+}
+
 static void flush_run(struct pool_job *job)
 {
 	struct dirty_chunk *c = CONTAINER_OF(job, struct dirty_chunk, job);
@@ -217,15 +248,7 @@ static void flush_run(struct pool_job *job)
 	press(f->fs, -buffers - tables);
 	if (buffers)
 		give_buffers(f->fs, buffers, tables);
-	pthread_mutex_lock(&f->flight.lock);
-	if (rc < 0 && kept && !f->flight.rc)
-		f->flight.rc = rc;
-	budget_flight_end(f->fs->budget, f, kept ? rc : 0);
-	f->flight.replacing -= replaces;
-	/* The file may be freed as soon as the last chunk is counted as landed. */
-	f->flight.chunks--;
-	pthread_cond_broadcast(&f->flight.landed);
-	pthread_mutex_unlock(&f->flight.lock);
+	leave_flight(f, replaces, kept ? rc : 0);
 }
 
 /* From DIRTY to FLUSHING. False: it stays DIRTY. */
@@ -238,15 +261,10 @@ static bool start_flushing(struct file *f, struct dirty_chunk *c)
 	c->written = 0;
 	c->replaces = frame_slot(f->frame, c->n) == SLOT_STORED;
 	c->file_size = frame_size(f->frame);
-	f->maybe_typed |=
-		!policy_wants_bytewise(&f->policy, c->file_size, f->chunk_size);
+	f->maybe_typed |= !policy_wants_bytewise(&f->policy, c->file_size, f->chunk_size);
 	dirty_set_remove(&f->dirty.dirty, c);
 	dirty_set_add(&f->dirty.flushing, c);
-	pthread_mutex_lock(&f->flight.lock);
-	f->flight.chunks++;
-	f->flight.replacing += c->replaces;
-	pthread_mutex_unlock(&f->flight.lock);
-	budget_flight_begin(f->fs->budget);
+	enter_flight(f, c->replaces);
 	c->turn = policy_turn(&f->policy);
 	return true;
 }
@@ -306,14 +324,6 @@ static unsigned turn_size(struct file *f)
 	return (unsigned)max_u64(least, frame_nchunks(f->frame) / TURN_SHARE);
 }
 
-static unsigned replacing(struct file *f)
-{
-	pthread_mutex_lock(&f->flight.lock);
-	unsigned n = f->flight.replacing;
-	pthread_mutex_unlock(&f->flight.lock);
-	return n;
-}
-
 /*
  * As many bytes were written to the chunk as it holds, so it is probably complete. That its end was
  * written says little, since the kernel sends pages in any order.
@@ -325,7 +335,7 @@ static bool is_full(const struct file *f, const struct dirty_chunk *c)
 
 static void submit_full(struct file *f, struct dirty_chunk *c)
 {
-	if (frame_slot(f->frame, c->n) != SLOT_STORED || replacing(f) < turn_size(f))
+	if (frame_slot(f->frame, c->n) != SLOT_STORED || count_replacing(f) < turn_size(f))
 		submit(f, c);
 }
 
@@ -379,7 +389,7 @@ unsigned flush_submit_turn(struct file *f, unsigned most)
 	struct dirty_chunk *c;
 
 	pthread_rwlock_wrlock(&f->lock);
-	unsigned at_once = turn_size(f), now = replacing(f), sent = 0;
+	unsigned at_once = turn_size(f), now = count_replacing(f), sent = 0;
 	f->dirty.held = 0;
 	for (uint32_t n = 0; (c = dirty_set_from(&f->dirty.dirty, n)); n++) {
 		n = c->n;
