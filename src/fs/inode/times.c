@@ -33,7 +33,7 @@ void times_touch(struct inode *n)
 	pthread_mutex_unlock(&n->lock);
 }
 
-static void shadow(struct inode_times *t, struct stat *st)
+static void show(struct inode_times *t, struct stat *st)
 {
 	if (t->pending) {
 		st->st_mtim = t->mtime;
@@ -49,7 +49,7 @@ void times_hold(struct inode *n, int fd)
 
 	pthread_mutex_lock(&n->lock);
 	if (!n->times.pending && stat_fd(fd, &st) == 0) {
-		shadow(&n->times, &st);
+		show(&n->times, &st);
 		n->times.mtime = st.st_mtim;
 		n->times.ctime = st.st_ctim;
 		n->times.pending = true;
@@ -72,7 +72,7 @@ static void judge_mtime(struct inode *n, const struct timespec *mtime)
 }
 
 /* True: as near as the coarsest stamps come, the two seconds of FAT. */
-static bool is_set(const struct stat *st, const struct timespec *mtime)
+static bool has_mtime(const struct stat *st, const struct timespec *mtime)
 {
 	return (uint64_t)st->st_mtim.tv_sec - (uint64_t)mtime->tv_sec + 2 <= 4;
 }
@@ -85,7 +85,7 @@ static void set_mtime(const struct inode *n, int fd)
 
 	if (futimens(fd, ts) < 0)
 		return; /* a file of others: it keeps the time of the flush */
-	if (stat_fd(fd, &st) < 0 || is_set(&st, &n->times.mtime))
+	if (stat_fd(fd, &st) < 0 || has_mtime(&st, &n->times.mtime))
 		return;
 	ts[0] = st.st_atim;
 	(void)futimens(fd, ts);
@@ -130,7 +130,7 @@ void times_release(struct inode *n, int fd)
 }
 
 /* Sets times that are pending; NULL: no mtime, and the ctime of now. Under n->lock. */
-static void set(struct inode *n, const struct timespec *mtime, const struct timespec *ctime)
+static void set_pending(struct inode *n, const struct timespec *mtime, const struct timespec *ctime)
 {
 	struct timespec now;
 
@@ -148,14 +148,14 @@ static void set(struct inode *n, const struct timespec *mtime, const struct time
 void times_touch_inode(struct inode *n)
 {
 	pthread_mutex_lock(&n->lock);
-	set(n, NULL, NULL);
+	set_pending(n, NULL, NULL);
 	pthread_mutex_unlock(&n->lock);
 }
 
 void times_set_mtime(struct inode *n, const struct timespec *mtime)
 {
 	pthread_mutex_lock(&n->lock);
-	set(n, mtime, NULL);
+	set_pending(n, mtime, NULL);
 	pthread_mutex_unlock(&n->lock);
 }
 
@@ -186,7 +186,7 @@ int times_give(struct inode *n, int fd, const struct timespec ts[2], const struc
 	int rc = 0;
 
 	pthread_mutex_lock(&n->lock);
-	set(n, ts[1].tv_nsec == UTIME_OMIT ? NULL : &ts[1], ctime);
+	set_pending(n, ts[1].tv_nsec == UTIME_OMIT ? NULL : &ts[1], ctime);
 	/* The kernel sends its times right before the last close: the commit there sets them. */
 	if (!n->times.pending || ts[0].tv_nsec != UTIME_OMIT)
 		rc = set_backing(n, fd, ts, ctime);
@@ -194,10 +194,10 @@ int times_give(struct inode *n, int fd, const struct timespec ts[2], const struc
 	return rc;
 }
 
-void times_apply(struct inode *n, struct stat *st)
+void times_show(struct inode *n, struct stat *st)
 {
 	pthread_mutex_lock(&n->lock);
-	shadow(&n->times, st);
+	show(&n->times, st);
 	pthread_mutex_unlock(&n->lock);
 }
 

@@ -45,7 +45,7 @@ void times_keep(struct inode *n, int fd);
 void times_release(struct inode *n, int fd);
 
 /* Replaces the times of the backing file in *st by the application's, where they differ. */
-void times_apply(struct inode *n, struct stat *st);
+void times_show(struct inode *n, struct stat *st);
 
 /* The mtime that the next commit will set; if none is pending, that of the backing file. */
 void times_mtime(struct inode *n, int fd, struct timespec *mtime);

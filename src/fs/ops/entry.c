@@ -35,7 +35,7 @@ static void show_attr(const struct fs *fs, struct inode *n, const struct probed 
 		      struct stat *st)
 {
 	st->st_ino = ops_number(fs, st);
-	times_apply(n, st);
+	times_show(n, st);
 	caps_show_mode(n, st);
 	if (!inode_is_frame(n))
 		return;
