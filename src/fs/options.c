@@ -55,23 +55,22 @@ static const struct option_row rows[] = {
 
 #define NROWS (sizeof rows / sizeof *rows)
 
-/* Words of fstab and mount(8) that mean nothing to a file system. */
+/*
+ * Words of fstab and mount(8) that mean nothing to a file system, and those that come back with
+ * -o remount, as the kernel shows them of a FUSE mount. Here and below, what ends in = or - stands
+ * for all that begin so.
+ */
 static const char *const ignored[] = {
 	"defaults", "auto", "noauto", "user", "nouser", "users", "nousers", "owner", "group",
 	"_netdev", "nofail", "relatime", "strictatime", "nostrictatime", "norelatime",
 	"default_permissions", "lazytime", "nolazytime", "diratime", "nodiratime", "silent", "loud",
+	"x-", "comment=", "user_id=", "group_id=", "rootmode=", "fd=", "blksize=", "user=",
 };
 
 /* Words that libfuse or the kernel understand. */
 static const char *const passed_on[] = {
 	"rw", "ro", "suid", "nosuid", "dev", "nodev", "exec", "noexec", "atime", "noatime",
 	"sync", "async", "dirsync", "allow_other", "allow_root", "auto_unmount",
-};
-/* What the kernel shows of a FUSE mount comes back with -o remount. */
-static const char *const ignored_with_value[] = {
-	"x-", "comment=", "user_id=", "group_id=", "rootmode=", "fd=", "blksize=", "user=",
-};
-static const char *const passed_on_with_value[] = {
 	"fsname=", "subtype=", "context=", "fscontext=", "defcontext=", "rootcontext=",
 };
 
@@ -82,21 +81,15 @@ static int refuse(struct parse *p, const char *what, const char *word, const cha
 
 static bool in_list(const char *word, const char *const *list, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(word, list[i]) == 0)
+	for (size_t i = 0; i < n; i++) {
+		size_t len = strlen(list[i]);
+		bool begins = list[i][len - 1] == '=' || list[i][len - 1] == '-';
+		if (begins ? strncmp(word, list[i], len) == 0 : strcmp(word, list[i]) == 0)
 			return true;
+	}
 	return false;
 }
 
-static bool starts_in_list(const char *word, const char *const *list, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (strncmp(word, list[i], strlen(list[i])) == 0)
-			return true;
-	return false;
-}
-
-#define STARTS_IN_LIST(word, list) starts_in_list((word), (list), sizeof(list) / sizeof *(list))
 #define IN_LIST(word, list) in_list((word), (list), sizeof(list) / sizeof *(list))
 
 /* libfuse takes what follows a backslash as it is: the comma of the next word, behind the last. */
@@ -114,7 +107,7 @@ static int pass_on(struct parse *p, const char *word)
 
 static int parse_mount_word(struct parse *p, const char *word)
 {
-	if (IN_LIST(word, ignored) || STARTS_IN_LIST(word, ignored_with_value))
+	if (IN_LIST(word, ignored))
 		return 0;
 	if (strcmp(word, "remount") == 0) {
 		p->o.remount = true;
@@ -126,7 +119,7 @@ static int parse_mount_word(struct parse *p, const char *word)
 	}
 	if (strcmp(word, "ro") == 0 || strcmp(word, "rw") == 0)
 		p->o.read_only = word[1] == 'o';
-	if (IN_LIST(word, passed_on) || STARTS_IN_LIST(word, passed_on_with_value))
+	if (IN_LIST(word, passed_on))
 		return pass_on(p, word);
 	return refuse(p, "unknown option", word, "see --help");
 }
