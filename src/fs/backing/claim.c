@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "fs/backing/machines.h"
 #include "fs/backing/mounts.h"
+#include "fs/program.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -93,20 +94,10 @@ void claim_tell_unmounted(const struct backing *b)
  */
 static bool is_asked_to_end(int fd, off_t base)
 {
-	unsigned long long waiting = 0;
-	char line[256];
 	off_t at;
 
-	if (!find_byte(fd, base + PROCESS, PROCESS, &at))
-		return false;
-	snprintf(line, sizeof line, "/proc/%lld/status", (long long)(at - base - PROCESS));
-	FILE *status = fopen(line, "re");
-	while (status && fgets(line, sizeof line, status))
-		if (sscanf(line, "ShdPnd: %llx", &waiting) == 1)
-			break;
-	if (status)
-		fclose(status);
-	return waiting & ENDING_SIGNALS;
+	return find_byte(fd, base + PROCESS, PROCESS, &at) &&
+	       program_bits((pid_t)(at - base - PROCESS), "ShdPnd:") & ENDING_SIGNALS;
 }
 
 /* Where a mount is, and what it says that it shows (mounts.h). */

@@ -16,11 +16,10 @@
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 #include "fs/ops/wire.h"
+#include "fs/program.h"
 
 #include <linux/capability.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 static bool is_among(gid_t gid, const gid_t *list, int n)
 {
@@ -52,36 +51,20 @@ bool ops_in_group(fuse_req_t req, gid_t gid)
 	return fuse_req_ctx(req)->uid == 0 || in_group(req, gid);
 }
 
-/* A set of bits in /proc/PID/status of the caller, by its name. 0: it cannot be read. */
-static uint64_t caller_bits(fuse_req_t req, const char *name)
-{
-	size_t n = strlen(name);
-	uint64_t bits = 0;
-	char line[256];
-
-	snprintf(line, sizeof line, "/proc/%d/status", (int)fuse_req_ctx(req)->pid);
-	FILE *in = fopen(line, "re");
-	while (in && !bits && fgets(line, sizeof line, in))
-		if (strncmp(line, name, n) == 0)
-			bits = strtoull(line + n, NULL, 16);
-	if (in)
-		fclose(in);
-	return bits;
-}
-
 /*
  * True: the caller has CAP_FSETID, and its writes keep set-id bits. Only root can have it: a user
  * with the capability in a user namespace has another uid here.
  */
 static bool may_keep_bits(fuse_req_t req)
 {
-	return fuse_req_ctx(req)->uid == 0 &&
-	       caller_bits(req, "CapEff:") >> CAP_FSETID & 1;
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+
+	return ctx->uid == 0 && program_bits(ctx->pid, "CapEff:") >> CAP_FSETID & 1;
 }
 
 bool ops_is_killed(fuse_req_t req)
 {
-	return caller_bits(req, "SigPnd:") >> (SIGKILL - 1) & 1;
+	return program_bits(fuse_req_ctx(req)->pid, "SigPnd:") >> (SIGKILL - 1) & 1;
 }
 
 /*
