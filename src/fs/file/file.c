@@ -72,27 +72,23 @@ void file_free(struct file *f)
 
 struct file *file_new(struct fs *fs, struct inode *n)
 {
-	pthread_rwlockattr_t attr;
 	struct file *f = mem_zalloc(sizeof *f);
 
 	if (!f)
 		return NULL;
-	f->fs = fs;
-	f->inode = n;
+	*f = (struct file){
+		.fs = fs, .inode = n,
+		.writing = PTHREAD_MUTEX_INITIALIZER,
+		/* By default a stream of readers could keep writers out for ever. */
+		.gate = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP,
+		.lock = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP,
+		.flight = {.lock = PTHREAD_MUTEX_INITIALIZER, .landed = PTHREAD_COND_INITIALIZER},
+	};
 	dirty_set_init(&f->dirty.dirty);
 	dirty_set_init(&f->dirty.flushing);
 	policy_init(&f->policy);
 	readahead_init(&f->readahead);
-	/* By default a stream of readers could keep writers out for ever. */
-	pthread_rwlockattr_init(&attr);
-	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-	pthread_rwlock_init(&f->gate, &attr);
 	sidecar_init(&f->sidecar, &fs->relief, fs->inodes, &n->told_lock);
-	pthread_rwlock_init(&f->lock, &attr);
-	pthread_rwlockattr_destroy(&attr);
-	pthread_mutex_init(&f->flight.lock, NULL);
-	pthread_mutex_init(&f->writing, NULL);
-	pthread_cond_init(&f->flight.landed, NULL);
 	return f;
 }
 

@@ -17,14 +17,11 @@
 void sidecar_init(struct sidecar *s, struct relief *relief, struct inodes *inodes,
 		  atomic_bool *told)
 {
-	pthread_rwlockattr_t attr;
-
-	*s = (struct sidecar){.relief = relief, .inodes = inodes, .told = told, .fd = -1};
-	pthread_rwlockattr_init(&attr);
-	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-	pthread_rwlock_init(&s->turn, &attr);
-	pthread_rwlockattr_destroy(&attr);
-	pthread_mutex_init(&s->lock, NULL);
+	*s = (struct sidecar){
+		.relief = relief, .inodes = inodes, .told = told, .fd = -1,
+		.turn = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP,
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+	};
 }
 
 static void replace_fd(struct sidecar *s, int fd)
