@@ -199,6 +199,15 @@ static int new_page(struct dirty_chunk *c, uint32_t i, const struct piece *p, ui
 	return rc;
 }
 
+/* `src` NULL: zeros. */
+static void put_bytes(uint8_t *to, const uint8_t *src, size_t n)
+{
+	if (src)
+		memcpy(to, src, n);
+	else
+		memset(to, 0, n);
+}
+
 /* *done: the end of what was written, also after a failure. */
 static int write_pages(struct dirty_chunk *c, const struct piece *p, const uint8_t *src,
 		       uint32_t *done)
@@ -211,11 +220,8 @@ static int write_pages(struct dirty_chunk *c, const struct piece *p, const uint8
 			(uint32_t)min_u64((uint64_t)at - at % DIRTY_PAGE + DIRTY_PAGE, p->hi)};
 		if (!pages_has(&c->pages, i, at))
 			TRY(new_page(c, i, &part, len));
-		uint8_t *to = c->pages.page[i].p + at % DIRTY_PAGE;
-		if (src)
-			memcpy(to, src + (at - p->lo), part.hi - at);
-		else
-			memset(to, 0, part.hi - at);
+		put_bytes(c->pages.page[i].p + at % DIRTY_PAGE, src ? src + (at - p->lo) : NULL,
+			  part.hi - at);
 		*done = at = part.hi;
 	}
 	return 0;
@@ -241,10 +247,7 @@ static int write_whole(struct dirty_chunk *c, const struct piece *p, const uint8
 	if (take_buffer(c, p, own))
 		return 0;
 	TRY(stretch(c, p->lo, p->hi));
-	if (src)
-		memcpy(c->bytes.p + p->lo, src, p->hi - p->lo);
-	else
-		memset(c->bytes.p + p->lo, 0, p->hi - p->lo);
+	put_bytes(c->bytes.p + p->lo, src, p->hi - p->lo);
 	return 0;
 }
 
@@ -392,18 +395,18 @@ void dirty_put_back_take(struct file *f, struct dirty_chunk *c)
 
 	if (newer) /* one of the two goes */
 		newer->must_store = c->must_store = newer->must_store || c->must_store;
-	if (newer && !newer->whole && c->whole) {
-		take_pages(c, newer);
-		dirty_drop(f, newer);
-		newer = NULL;
-	} else if (newer && !newer->whole) {
+	if (!newer || (c->whole && !newer->whole)) {
+		if (newer) {
+			take_pages(c, newer);
+			dirty_drop(f, newer);
+		}
+		charge(c);
+		dirty_set_add(&f->dirty.dirty, c);
+		return;
+	}
+	if (!newer->whole) {
 		pages_give(&c->pages, &newer->pages); /* reserve_page has made room */
 		charge(newer);
 	}
-	if (newer) {
-		dirty_free(f, c);
-	} else {
-		charge(c);
-		dirty_set_add(&f->dirty.dirty, c);
-	}
+	dirty_free(f, c);
 }
