@@ -205,10 +205,10 @@ static uint32_t count(struct file *f)
 	return n;
 }
 
-static void set_tight(struct file *f, bool tight)
+static void tell_frame(struct file *f, void (*set)(struct frame *, bool), bool on)
 {
 	pthread_rwlock_wrlock(&f->lock);
-	frame_set_tight(f->frame, tight);
+	set(f->frame, on);
 	pthread_rwlock_unlock(&f->lock);
 }
 
@@ -220,13 +220,13 @@ static int finish(struct recompress_job *j, bool waiting)
 {
 	bool done = false;
 
-	set_tight(j->file, true);
+	tell_frame(j->file, frame_set_tight, true);
 	int rc = waiting ? commit(j->file) : 0;
 	while (rc >= 0 && !done && !j->stop(j->ctx)) {
 		rc = file_compact(j->file);
 		done = rc == 0;
 	}
-	set_tight(j->file, false);
+	tell_frame(j->file, frame_set_tight, false);
 	return rc < 0 ? rc : done;
 }
 
@@ -256,18 +256,11 @@ static int go_through(struct recompress_job *j)
 	return rc < 0 ? (int)rc : 0;
 }
 
-static void set_wary(struct file *f, bool wary)
-{
-	pthread_rwlock_wrlock(&f->lock);
-	frame_set_wary(f->frame, wary);
-	pthread_rwlock_unlock(&f->lock);
-}
-
 int recompress_file(struct recompress_job *j)
 {
-	set_wary(j->file, true);
+	tell_frame(j->file, frame_set_wary, true);
 	int rc = go_through(j);
-	set_wary(j->file, false);
+	tell_frame(j->file, frame_set_wary, false);
 	if (rc <= 0)
 		file_take_back(j->file, rc == -ESTALE);
 	return rc;
