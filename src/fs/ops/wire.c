@@ -15,38 +15,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#if FUSE_VERSION < FUSE_MAKE_VERSION(3, 14)
-
-int wire_attach(struct fs *fs)
-{
-	(void)fs;
-	return -ENOTSUP;
-}
-
-struct buf *wire_data(void)
-{
-	return NULL;
-}
-
-bool wire_has_killpriv(const struct fs *fs)
-{
-	(void)fs;
-	return false;
-}
-
-bool wire_take_killpriv(const struct fs *fs)
-{
-	(void)fs;
-	return false;
-}
-
-void wire_give_killpriv(bool yes)
-{
-	(void)yes;
-}
-
-#else
-
 /*
  * What is known of the request that this thread has read last. libfuse gives its callbacks no way
  * from a request to what was read, but reads and serves each request in one thread.
@@ -56,6 +24,21 @@ static _Thread_local struct {
 	struct buf *data; /* of a WRITE; NULL: behind its head */
 	bool had_buffer;  /* one was allocated before: a chunk has taken that over since */
 } current;
+
+static void note_killpriv(bool yes)
+{
+	current.killpriv = yes ? KILLPRIV_YES : KILLPRIV_NO;
+}
+
+#if FUSE_VERSION < FUSE_MAKE_VERSION(3, 14)
+
+int wire_attach(struct fs *fs)
+{
+	(void)fs;
+	return -ENOTSUP;
+}
+
+#else
 
 struct request {
 	struct fuse_in_header h;
@@ -74,10 +57,8 @@ struct request {
 
 #define HAS(n, part) ((n) >= offsetof(struct request, part) + sizeof(((struct request *)0)->part))
 
-static void note_killpriv(bool yes)
-{
-	current.killpriv = yes ? KILLPRIV_YES : KILLPRIV_NO;
-}
+/* A part that is cut off counts as one with the flag. */
+#define NOTE(part, flags, kill) note_killpriv(!HAS(n, part) || q->part.flags & (kill))
 
 /* The first n bytes of a request. A malformed one is left to libfuse to refuse. */
 static void look(struct wire *w, const struct request *q, size_t n)
@@ -86,18 +67,10 @@ static void look(struct wire *w, const struct request *q, size_t n)
 	if (!HAS(n, h))
 		return;
 	switch (q->h.opcode) {
-	case FUSE_WRITE:
-		note_killpriv(!HAS(n, write) || q->write.write_flags & FUSE_WRITE_KILL_SUIDGID);
-		break;
-	case FUSE_SETATTR:
-		note_killpriv(!HAS(n, setattr) || q->setattr.valid & FATTR_KILL_SUIDGID);
-		break;
-	case FUSE_OPEN:
-		note_killpriv(!HAS(n, open) || q->open.open_flags & FUSE_OPEN_KILL_SUIDGID);
-		break;
-	case FUSE_CREATE:
-		note_killpriv(!HAS(n, create) || q->create.open_flags & FUSE_OPEN_KILL_SUIDGID);
-		break;
+	case FUSE_WRITE: NOTE(write, write_flags, FUSE_WRITE_KILL_SUIDGID); break;
+	case FUSE_SETATTR: NOTE(setattr, valid, FATTR_KILL_SUIDGID); break;
+	case FUSE_OPEN: NOTE(open, open_flags, FUSE_OPEN_KILL_SUIDGID); break;
+	case FUSE_CREATE: NOTE(create, open_flags, FUSE_OPEN_KILL_SUIDGID); break;
 	case FUSE_INIT:
 		if (HAS(n, init.flags) && q->init.major == 7 &&
 		    q->init.flags & FUSE_HANDLE_KILLPRIV_V2)
@@ -228,6 +201,8 @@ int wire_attach(struct fs *fs)
 	return attach(fs->session, &io);
 }
 
+#endif
+
 struct buf *wire_data(void)
 {
 	return current.data;
@@ -250,5 +225,3 @@ void wire_give_killpriv(bool yes)
 {
 	note_killpriv(yes);
 }
-
-#endif
