@@ -55,18 +55,14 @@ static int session_new(struct fs *fs)
 	return rc;
 }
 
-#if FUSE_VERSION < FUSE_MAKE_VERSION(3, 12)
-/* Serves until the mount ends. This libfuse limits the number of idle threads only. */
+/* Serves until the mount ends. Before 3.12 libfuse limits the number of idle threads only. */
 static int serve(struct fs *fs)
 {
+#if FUSE_VERSION < FUSE_MAKE_VERSION(3, 12)
 	struct fuse_loop_config config = {.clone_fd = 1, .max_idle_threads = fs->threads};
 
 	int rc = fuse_session_loop_mt(fs->session, &config);
-	return rc > 0 ? 0 : rc;
-}
 #else
-static int serve(struct fs *fs)
-{
 	struct fuse_loop_config *config = fuse_loop_cfg_create();
 	if (!config)
 		return -ENOMEM;
@@ -75,9 +71,9 @@ static int serve(struct fs *fs)
 	fuse_loop_cfg_set_idle_threads(config, fs->threads);
 	int rc = fuse_session_loop_mt(fs->session, config);
 	fuse_loop_cfg_destroy(config);
+#endif
 	return rc > 0 ? 0 : rc; /* a signal number is not a failure */
 }
-#endif
 
 static void *wait_for_cancel(void *arg)
 {
