@@ -96,16 +96,17 @@ int xattr_get(struct fs *fs, struct inode *n, const char *name, struct buf *valu
 	return rc;
 }
 
-static int judge(const struct xattr_change *x, const char *who)
+/* *w: what the value, if there is one, stands for. */
+static int judge(const struct xattr_change *x, const char *who, struct wish *w)
 {
 	char value[PIPELINE_TEXT_MAX + 1], why[160] = "not a short text";
-	struct wish w = {0};
 
+	*w = (struct wish){0};
 	if (!x->value)
 		return 0;
 	snprintf(value, sizeof value, "%.*s", (int)min_u64(x->size, sizeof value - 1), x->value);
 	if (x->size <= PIPELINE_TEXT_MAX && strlen(value) == x->size &&
-	    wish_set(&w, wish_word(x->name), value, why, sizeof why) >= 0)
+	    wish_set(w, wish_word(x->name), value, why, sizeof why) >= 0)
 		return 0;
 	log_info("%s: %s '%s' refused: %s", who, x->name, value, why);
 	return -EINVAL;
@@ -126,25 +127,17 @@ static int change(struct fs *fs, struct inode *n, const struct xattr_change *x)
 	return rc;
 }
 
-/* True: the chunks of the file have the size that the value, which has been judged, stands for. */
-static bool is_as_wished(struct file *f, const struct xattr_change *x)
-{
-	char value[PIPELINE_TEXT_MAX + 1], why[160];
-	struct wish w = {0};
-
-	snprintf(value, sizeof value, "%.*s", (int)x->size, x->value);
-	return wish_set(&w, wish_word(x->name), value, why, sizeof why) >= 0 &&
-	       wish_apply(&f->fs->opt.settings, &w).chunksize == frame_info(f->frame)->chunk_size;
-}
-
 /*
  * The size of chunks can only be another one before there is a chunk. Programs that copy attributes
  * set and remove them when the file has its data already; those that change nothing are let pass.
  */
-static int may_change(struct file *f, const struct xattr_change *x, const char *who)
+static int may_change(struct file *f, const struct xattr_change *x, const struct wish *w,
+		      const char *who)
 {
+	uint64_t size = wish_apply(&f->fs->opt.settings, w).chunksize;
+
 	if (!x->value || strcmp(wish_word(x->name), "chunksize") != 0 ||
-	    frame_size(f->frame) == 0 || is_as_wished(f, x))
+	    frame_size(f->frame) == 0 || size == frame_info(f->frame)->chunk_size)
 		return 0;
 	log_info("%s: %s refused: the file is not empty", who, x->name);
 	return -EINVAL;
@@ -153,15 +146,16 @@ static int may_change(struct file *f, const struct xattr_change *x, const char *
 int xattr_change(struct fs *fs, struct inode *n, const struct xattr_change *x)
 {
 	char who[NAME_MAX + 1];
+	struct wish wish;
 	struct file *f;
 
 	inode_log_name(fs->inodes, n, who);
-	TRY(judge(x, who));
+	TRY(judge(x, who, &wish));
 	if (n->type == S_IFDIR)
 		return change(fs, n, x);
 	TRY(file_get(fs, n, true, &f));
 	file_enter_alone(f);
-	int rc = may_change(f, x, who);
+	int rc = may_change(f, x, &wish, who);
 	if (rc >= 0)
 		rc = change(fs, n, x);
 	if (rc >= 0)
