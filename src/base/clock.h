@@ -36,7 +36,11 @@ static inline void clock_sleep(uint64_t ns)
 	nanosleep(&t, NULL);
 }
 
-/* For waiting by looking: sleeps for *pause, which is twice as long the next time, or `most`. */
+/*
+ * For waiting by looking: sleeps for *pause, which is twice as long the next time, or `most`. The
+ * first pause for what is mostly over in a moment:
+ */
+#define CLOCK_NAP 50000
 static inline void clock_nap(uint64_t *pause, uint64_t most)
 {
 	clock_sleep(*pause);

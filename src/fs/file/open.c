@@ -65,8 +65,7 @@ static int get_inode_locked(struct fs *fs, struct inode *n, const struct opening
 	return rc;
 }
 
-/* The pause between two looks: short at first, then longer, as the wait may take half a minute. */
-#define NAP_NS 50000
+/* The longest pause between two looks, as the wait may take half a minute. */
 #define NAP_MAX_NS 5000000
 
 /*
@@ -77,7 +76,7 @@ static int get_inode_locked(struct fs *fs, struct inode *n, const struct opening
  */
 static void lock_to_open(struct fs *fs, struct inode *n)
 {
-	uint64_t nap = NAP_NS;
+	uint64_t nap = CLOCK_NAP;
 	bool relieved = false;
 
 	pthread_mutex_lock(&n->lock);

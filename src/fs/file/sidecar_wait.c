@@ -26,8 +26,7 @@
 #define SELDOM_NS 1000000000
 /* Each thread waits so long even then, and holding locks of ours never longer. */
 #define GRACE_NS 50000000
-/* The pause between two tries: short at first, then longer. */
-#define NAP_NS 50000
+/* The longest pause between two tries. */
 #define NAP_MAX_NS 5000000
 
 void sidecar_know(struct sidecar *s, const struct sidecar_busy *busy)
@@ -103,7 +102,7 @@ static void begin(struct rest *r, uint64_t now)
 {
 	if (!r->grace) {
 		r->grace = now + GRACE_NS;
-		r->nap = NAP_NS;
+		r->nap = CLOCK_NAP;
 	}
 }
 

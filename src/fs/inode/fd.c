@@ -167,12 +167,11 @@ static int try_name(struct inodes *t, struct inode *n, int *fd)
 
 /* How long a request that changes a name may take to tell the inode: some 50 ms. */
 #define TRIES 50
-#define NAP_MIN 50000
 #define NAP_MAX 1000000
 
 static int open_by_name(struct inodes *t, struct inode *n)
 {
-	uint64_t nap = NAP_MIN;
+	uint64_t nap = CLOCK_NAP;
 
 	for (int i = 0; i < TRIES; i++) {
 		unsigned before = inodes_renames(t);

@@ -302,8 +302,6 @@ static int create_existing(fuse_req_t req, struct making *m, struct fuse_entry_p
 	return rc;
 }
 
-#define NAP_NS 50000
-
 static int make_and_open(struct making *m, struct fuse_entry_param *e, struct fuse_file_info *fi)
 {
 	TRY(inodes_room(m->fs->inodes, false));
@@ -311,7 +309,7 @@ static int make_and_open(struct making *m, struct fuse_entry_param *e, struct fu
 	struct inode *n = ops_inode(m->fs, e->ino);
 	/* -ESTALE: a push, so others have filled the new file since. It is over in a moment. */
 	while (push_enter(m->fs, n, NULL) == -ESTALE)
-		clock_sleep(NAP_NS);
+		clock_sleep(CLOCK_NAP);
 	int rc = ops_open_handle(m->fs, n, &m->born, fi);
 	push_leave(n);
 	if (rc < 0)
