@@ -119,10 +119,18 @@ static bool was_told_wrong(struct file *f)
 	return name[0] && probe_correct(f->fs->probes, name, &st, &is);
 }
 
-static int open_npy(struct file *f)
+/* The array may have another shape than the last time, but stays where readers look for it. */
+static int load_npy(struct file *f)
 {
-	f->npy = mem_zalloc(sizeof *f->npy);
-	return f->npy ? npy_init(f->npy, f->frame) : -ENOMEM;
+	struct npy v = {0};
+
+	TRY(npy_init(&v, f->frame));
+	if (!f->npy)
+		f->npy = mem_zalloc(sizeof v);
+	if (!f->npy)
+		return -ENOMEM;
+	*f->npy = v;
+	return 0;
 }
 
 /*
@@ -189,7 +197,7 @@ static int load_contiguous(struct file *f, const struct opening *o)
 	file_revalidate(f);
 	int rc = open_contiguous(f, f->fd);
 	if (rc >= 0 && inode_kind(f->inode) == NODE_ARRAY)
-		rc = open_npy(f);
+		rc = load_npy(f);
 	if (rc >= 0 && unsure) /* it may have changed since in a way that only its size shows */
 		f->inode->mistaken |= file_size(f) != f->inode->told_size;
 	if (rc >= 0 && was_told_wrong(f))
@@ -210,18 +218,6 @@ int file_load(struct file *f, const struct opening *o)
 	return inode_kind(f->inode) == NODE_SPARSE ? load_sparse(f) : load_contiguous(f, o);
 }
 
-/* Its shape may have changed. */
-static int reopen_npy(struct file *f)
-{
-	struct npy *v = mem_zalloc(sizeof *v);
-	int rc = v ? npy_init(v, f->frame) : -ENOMEM;
-
-	if (rc >= 0)
-		*f->npy = *v;
-	mem_free(v);
-	return rc;
-}
-
 int file_reopen(struct file *f)
 {
 	struct frame *old = f->frame;
@@ -229,7 +225,7 @@ int file_reopen(struct file *f)
 	f->inode->suspect = frame_suspect(old);
 	f->inode->latest = false;
 	TRY(open_contiguous(f, f->fd)); /* or the handles that have it read what is still there */
-	int rc = f->npy ? reopen_npy(f) : 0;
+	int rc = f->npy ? load_npy(f) : 0;
 	if (rc < 0) {
 		frame_close(f->frame);
 		f->frame = old;
