@@ -9,11 +9,6 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-static uint64_t now_ns(void)
-{
-	return clock_read(CLOCK_MONOTONIC_COARSE);
-}
-
 #define SET_ID (S_ISUID | S_ISGID)
 
 /* The permissions, if our writes may take bits of them away. The lock is held. */
@@ -53,7 +48,7 @@ bool caps_noted(struct inode *n)
 
 bool caps_known_none(const struct inode *n)
 {
-	return now_ns() < n->caps.none_until;
+	return clock_read(CLOCK_MONOTONIC_COARSE) < n->caps.none_until;
 }
 
 /* The lock is held, here and in note_value. */
@@ -197,7 +192,7 @@ ssize_t caps_get(struct inode *n, int fd, struct span dst, uint64_t keep_ns)
 	else if (dst.n)
 		memcpy(dst.p, c->value, c->n);
 	if (rc == -ENODATA)
-		tell(c, true, now_ns() + keep_ns);
+		tell(c, true, clock_read(CLOCK_MONOTONIC_COARSE) + keep_ns);
 	pthread_mutex_unlock(&c->lock);
 	return rc;
 }

@@ -82,15 +82,10 @@ static void give_up_half(struct inodes *t)
 /* Closing them takes time, too. */
 #define UNUSED_MOST (1u << 16)
 
-static unsigned min_unsigned(unsigned a, unsigned b)
-{
-	return a < b ? a : b;
-}
-
 /* So many may stay open. What is left is for requests that need one briefly. */
 static unsigned most_that_stay(const struct inodes *t)
 {
-	unsigned kept = OWN + min_unsigned(t->limit / 8, BRIEF_MOST);
+	unsigned kept = OWN + (unsigned)min_u64(t->limit / 8, BRIEF_MOST);
 	return t->limit > kept ? t->limit - kept : 1;
 }
 
@@ -98,7 +93,7 @@ static unsigned most_that_stay(const struct inodes *t)
 static void trim_unused(struct inodes *t)
 {
 	unsigned most = most_that_stay(t), rest = most > t->others ? most - t->others : 0;
-	trim_fds(t, min_unsigned(rest, min_unsigned(t->limit / 4, UNUSED_MOST)));
+	trim_fds(t, (unsigned)min_u64(rest, min_u64(t->limit / 4, UNUSED_MOST)));
 }
 
 int inodes_room(struct inodes *t, bool directory)
