@@ -180,25 +180,20 @@ static int clone_device(int master)
 	}
 	return fd;
 }
-
-static int attach(struct fuse_session *se, struct fuse_custom_io *io)
-{
-	io->clone_fd = clone_device;
-	return fuse_session_custom_io_317(se, io, sizeof *io, fuse_session_fd(se));
-}
-#else
-static int attach(struct fuse_session *se, struct fuse_custom_io *io)
-{
-	return fuse_session_custom_io(se, io, fuse_session_fd(se));
-}
 #endif
 
 int wire_attach(struct fs *fs)
 {
+	int fd = fuse_session_fd(fs->session);
 	struct fuse_custom_io io = {
 		.writev = write_answer, .read = read_request, .splice_send = splice_answer};
 
-	return attach(fs->session, &io);
+#if FUSE_VERSION >= FUSE_MAKE_VERSION(3, 17)
+	io.clone_fd = clone_device;
+	return fuse_session_custom_io_317(fs->session, &io, sizeof io, fd);
+#else
+	return fuse_session_custom_io(fs->session, &io, fd);
+#endif
 }
 
 #endif
