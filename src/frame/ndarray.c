@@ -42,12 +42,11 @@ static int parse_dtype(struct ndarray *a, struct cursor *c)
 	struct view text = msgpack_bytes32(c, MSGPACK_STR32);
 	if (c->bad)
 		return CORRUPT("dtype is cut, or has a wrong marker", c->at);
-	if (text.n >= sizeof a->dtype)
+	if (text.n >= NDARRAY_MAX_DTYPE)
 		return UNSUPPORTED("length of the dtype", text.n);
 	if (text.n && memchr(text.p, 0, text.n))
 		return CORRUPT("dtype holds a NUL", text.n);
-	if (text.n)
-		memcpy(a->dtype, text.p, text.n);
+	a->dtype = text;
 	return 0;
 }
 

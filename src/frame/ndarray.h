@@ -9,7 +9,7 @@
 #include "base/err.h"
 
 #define NDARRAY_MAX_DIM 16
-#define NDARRAY_MAX_DTYPE 16384 /* with a NUL: a thousand named fields */
+#define NDARRAY_MAX_DTYPE 16384 /* bytes, and one more: a thousand named fields */
 
 struct ndarray {
 	int ndim;
@@ -20,13 +20,13 @@ struct ndarray {
 	uint64_t nbytes;                      /* of the array in C order, without padding */
 	uint32_t block_nbytes, chunk_nbytes;  /* chunk: padding included                 */
 	uint64_t nchunks;
-	char dtype[NDARRAY_MAX_DTYPE];        /* NUL-ended; "" when absent               */
+	struct view dtype;                    /* text without NUL; empty when absent     */
 };
 
 /*
  * Parses the content of a b2nd metalayer, and checks it against the frame: its item size, its
- * chunk_size and its decoded size. -EBADMSG: it is damaged, or does not fit. -ENOTSUP: its dtype is
- * longer than NDARRAY_MAX_DTYPE.
+ * chunk_size and its decoded size; a->dtype is a part of it, borrowed. -EBADMSG: it is damaged, or
+ * does not fit. -ENOTSUP: its dtype is longer than NDARRAY_MAX_DTYPE.
  */
 NODISCARD int ndarray_parse(struct ndarray *a, struct view meta, uint32_t item,
 			    uint32_t chunk_size, uint64_t frame_nbytes);

@@ -227,20 +227,21 @@ static uint64_t parse_fields(struct text *t, int depth)
 /* The value of 'descr', and its item size; false: not one for an .npy file. */
 static bool describe(const struct ndarray *a, char *out, size_t room)
 {
-	size_t n = strlen(a->dtype);
+	int n = (int)a->dtype.n;
+	const char *dtype = n ? (const char *)a->dtype.p : "";
 	uint64_t size;
-	if (n && a->dtype[0] == '[') {
-		struct text t = {.p = a->dtype};
+	if (*dtype == '[') {
+		snprintf(out, room, "%.*s", n, dtype);
+		struct text t = {.p = out};
 		size = parse_fields(&t, 0);
 		skip_spaces(&t);
 		if (t.bad || *t.p)
 			return false;
-		snprintf(out, room, "%s", a->dtype);
 	} else {
-		size = simple_size(a->dtype, n);
+		size = simple_size(dtype, (size_t)n);
 		if (n && size == 0)
 			return false;
-		snprintf(out, room, "'%s'", a->dtype);
+		snprintf(out, room, "'%.*s'", n, dtype);
 	}
 	/* Absent, or of another size than the frame's items, which does occur: plain bytes. */
 	if (size != a->item)

@@ -1,5 +1,7 @@
 #include "frame/view_npy.h"
 
+#include "frame/held.h"
+
 /*
  * With one of these metalayers the reference's Python takes the frame for a recipe: an expression,
  * or a copy of some chunks of an array that is somewhere else. The others it fetches or computes;
@@ -21,34 +23,60 @@ bool npy_meta(const struct frame *f, struct view *content)
 	return frame_meta(f, "b2nd", content) || frame_meta(f, "caterva", content);
 }
 
+/* Many arrays may be open: each keeps as much text as it has, not as much as there may be. */
+static int keep_text(struct npy *v, struct view head)
+{
+	struct view dtype = v->array.dtype;
+	size_t n = head.n + dtype.n;
+
+	if (!held_take(n, false))
+		return -ENOMEM;
+	int rc = buf_reserve(&v->text, n);
+	if (rc < 0) {
+		held_give(n);
+		return rc;
+	}
+	IGNORE(buf_append(&v->text, head));
+	IGNORE(buf_append(&v->text, dtype));
+	v->head = view_of(v->text.p, head.n);
+	v->array.dtype = view_of(v->text.p + head.n, dtype.n);
+	return 0;
+}
+
+void npy_deinit(struct npy *v)
+{
+	held_give(v->text.n);
+	buf_free(&v->text);
+}
+
 int npy_init(struct npy *v, const struct frame *f)
 {
 	const struct frame_info *info = frame_info(f);
+	uint8_t head[NPY_HEADER_MAX];
 	struct view meta;
 
 	TRY(judge_recipe(f));
 	if (!npy_meta(f, &meta))
 		return CORRUPT("no b2nd metalayer in an array's frame", 0);
 	TRY(ndarray_parse(&v->array, meta, info->type_size, info->chunk_size, info->nbytes));
-	int len = npy_header(&v->array, v->head);
+	int len = npy_header(&v->array, head);
 	TRY(len);
-	v->head_len = (uint32_t)len;
-	if (add_overflows(v->array.nbytes, v->head_len, &v->size) || v->size > INT64_MAX)
+	if (add_overflows(v->array.nbytes, (uint64_t)len, &v->size) || v->size > INT64_MAX)
 		return CORRUPT("array larger than a file can be", v->array.nbytes);
-	return 0;
+	return keep_text(v, view_of(head, (size_t)len));
 }
 
 int npy_probe_take(struct io *io, uint64_t *size, uint32_t *blocksize)
 {
 	struct frame *f;
 	TRY(frame_open_take(&f, io));
-	struct npy *v = mem_zalloc(sizeof *v);
-	int rc = v ? npy_init(v, f) : -ENOMEM;
+	struct npy v = {0};
+	int rc = npy_init(&v, f);
 	if (rc >= 0) {
-		*size = v->size;
-		*blocksize = v->array.block_nbytes;
+		*size = v.size;
+		*blocksize = v.array.block_nbytes;
 	}
-	mem_free(v);
+	npy_deinit(&v);
 	frame_close(f);
 	return rc;
 }

@@ -10,9 +10,9 @@
 
 struct npy {
 	struct ndarray array;
-	uint8_t head[NPY_HEADER_MAX]; /* NumPy's header   */
-	uint32_t head_len;
-	uint64_t size;                 /* of the .npy file */
+	struct buf text;  /* NumPy's header, then the dtype; it counts: held.h */
+	struct view head; /* that header                                       */
+	uint64_t size;    /* of the .npy file                                  */
 };
 
 /*
@@ -22,10 +22,12 @@ struct npy {
 bool npy_meta(const struct frame *f, struct view *content);
 
 /*
- * Reads the metalayer of an open frame and makes the header. -ENOTSUP also if the items of the
- * array are not in the frame.
+ * Reads the metalayer of an open frame, which may be closed then, and makes the header. *v is
+ * zeroed; npy_deinit follows, also after a failure. -ENOTSUP also if the items of the array are not
+ * in the frame.
  */
 NODISCARD int npy_init(struct npy *v, const struct frame *f);
+void npy_deinit(struct npy *v);
 
 /*
  * The size in bytes of the .npy file of a frame, and the block size of the frame. Takes `io`, even

@@ -54,7 +54,7 @@ static int get_shape(struct file *f, struct buf *out)
 
 static int get_dtype(struct file *f, struct buf *out)
 {
-	return f->npy ? buf_print(out, "%s", f->npy->array.dtype) : -ENODATA;
+	return f->npy ? buf_append(out, f->npy->array.dtype) : -ENODATA;
 }
 
 static const struct {

@@ -503,3 +503,24 @@ def test_memory_of_new_small_files(mount, strict_turns):
     before = peak(m)
     make(range(500, 2500))
     assert peak(m) - before < 2000 * 1500
+
+
+@pytest.mark.release
+def test_memory_of_open_arrays(mount):
+    """The text of the largest dtype that there may be takes 16 KiB, and NumPy's header with it as
+    much again: an array takes room for its own (README, Limits)."""
+    m = mount(start=False)
+    first = m.backing / "a0.b2nd"
+    blosc2.asarray(np.arange(10), urlpath=str(first), mode="w")
+    names = [f"a{k}" for k in range(500)]
+    for name in names[1:]:
+        (m.backing / f"{name}.b2nd").write_bytes(first.read_bytes())
+    m.start()
+    sizes = {(m.mnt / f"{name}.npy").stat().st_size for name in names}
+    before = peak(m)
+    fds = [os.open(m.mnt / f"{name}.npy", os.O_RDONLY) for name in names]
+    assert peak(m) - before < len(fds) * 16 * 1024
+    assert sizes == {len(os.pread(fd, 1024, 0)) for fd in fds}
+    for fd in fds:
+        os.close(fd)
+    m.unmount()

@@ -81,21 +81,21 @@ static int add_array(cJSON *to, const struct frame *f)
 	struct view meta;
 	if (!npy_meta(f, &meta))
 		return 0;
-	struct ndarray *a = mem_zalloc(sizeof *a);
-	if (!a)
-		return -ENOMEM;
-	int rc = ndarray_parse(a, meta, info->type_size, info->chunk_size, info->nbytes);
+	struct ndarray a = {0};
+	char dtype[NDARRAY_MAX_DTYPE] = "";
+	int rc = ndarray_parse(&a, meta, info->type_size, info->chunk_size, info->nbytes);
 	if (rc == 0) {
 		cJSON *array = cJSON_AddObjectToObject(to, "array");
-		add_dims(array, "shape", a, 0);
-		add_dims(array, "chunks", a, 1);
-		add_dims(array, "blocks", a, 2);
-		cJSON_AddStringToObject(array, "dtype", a->dtype);
-		add_number(array, "nbytes", a->nbytes);
+		add_dims(array, "shape", &a, 0);
+		add_dims(array, "chunks", &a, 1);
+		add_dims(array, "blocks", &a, 2);
+		if (a.dtype.n)
+			memcpy(dtype, a.dtype.p, a.dtype.n);
+		cJSON_AddStringToObject(array, "dtype", dtype);
+		add_number(array, "nbytes", a.nbytes);
 	} else {
 		cJSON_AddStringToObject(to, "array", tool_err_text(rc, why));
 	}
-	mem_free(a);
 	return 0;
 }
 

@@ -39,7 +39,7 @@ static int place_run(struct unpack *u, uint64_t at, struct view v)
 {
 	struct band *band = &u->band;
 	if (!band->b.n)
-		return fd_pwrite(u->out, u->npy->head_len + at, v);
+		return fd_pwrite(u->out, u->npy->head.n + at, v);
 	memcpy(band->b.p + (at - band->at), v.p, v.n);
 	band->any = true;
 	return 0;
@@ -133,7 +133,7 @@ static int unpack_bands(struct unpack *u)
 		band->any = false;
 		TRY(unpack_chunks(u, n, band->chunks));
 		if (band->any) /* else it stays a hole */
-			TRY(fd_pwrite(u->out, u->npy->head_len + band->at,
+			TRY(fd_pwrite(u->out, u->npy->head.n + band->at,
 				      view_of(band->b.p, len)));
 		band->at += len;
 	}
@@ -145,7 +145,7 @@ static int unpack(struct unpack *u, uint64_t size)
 	if (ftruncate(u->out, (off_t)size) < 0)
 		return -errno;
 	if (u->npy)
-		TRY(fd_pwrite(u->out, 0, view_of(u->npy->head, u->npy->head_len)));
+		TRY(fd_pwrite(u->out, 0, u->npy->head));
 	if (u->npy && !u->npy->array.nbytes)
 		return 0;
 	if (!u->npy || !wants_band(&u->npy->array))
@@ -160,13 +160,13 @@ static int unpack(struct unpack *u, uint64_t size)
 int unpack_frame(struct frame *f, bool array, struct pool *pool, int out, uint64_t *lost)
 {
 	struct unpack u = {.f = f, .pool = pool, .out = out, .salvage = lost};
-	struct npy *npy = array ? mem_zalloc(sizeof *npy) : NULL;
-	int rc = !array ? 0 : npy ? npy_init(npy, f) : -ENOMEM;
+	struct npy npy = {0};
+	int rc = array ? npy_init(&npy, f) : 0;
 
-	u.npy = npy;
+	u.npy = array ? &npy : NULL;
 	if (rc >= 0)
-		rc = unpack(&u, array ? npy->size : frame_size(f));
-	mem_free(npy);
+		rc = unpack(&u, array ? npy.size : frame_size(f));
+	npy_deinit(&npy);
 	if (rc < 0)
 		progress_take_back(u.done);
 	else if (lost)

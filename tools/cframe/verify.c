@@ -158,9 +158,9 @@ static int check_array(const struct job *j, const struct frame *f)
 	struct view meta;
 	if (path_suffix(j->path) != SUFFIX_ARRAY || frame_info(f)->sparse || !npy_meta(f, &meta))
 		return 0;
-	struct npy *v = mem_zalloc(sizeof *v);
-	int rc = v ? npy_init(v, f) : -ENOMEM;
-	mem_free(v);
+	struct npy v = {0};
+	int rc = npy_init(&v, f);
+	npy_deinit(&v);
 	return rc == -ENOTSUP ? 0 : rc;
 }
 

@@ -56,6 +56,8 @@ void file_free(struct file *f)
 	if (!f)
 		return;
 	frame_close(f->frame);
+	if (f->npy)
+		npy_deinit(f->npy);
 	mem_free(f->npy);
 	policy_deinit(&f->policy);
 	touched_deinit(&f->unsynced.touched);

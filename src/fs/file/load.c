@@ -123,12 +123,17 @@ static bool was_told_wrong(struct file *f)
 static int load_npy(struct file *f)
 {
 	struct npy v = {0};
+	int rc = npy_init(&v, f->frame);
 
-	TRY(npy_init(&v, f->frame));
-	if (!f->npy)
+	if (rc >= 0 && !f->npy) {
 		f->npy = mem_zalloc(sizeof v);
-	if (!f->npy)
-		return -ENOMEM;
+		rc = f->npy ? 0 : -ENOMEM;
+	}
+	if (rc < 0) {
+		npy_deinit(&v);
+		return rc;
+	}
+	npy_deinit(f->npy);
 	*f->npy = v;
 	return 0;
 }

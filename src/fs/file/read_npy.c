@@ -122,11 +122,11 @@ int file_read_npy(struct fetch *x, uint64_t at, size_t size)
 {
 	const struct npy *v = x->f->npy;
 
-	if (at < v->head_len) {
-		size_t len = min_u64(v->head_len - at, size);
-		memcpy(reply_room(x->r, len).p, v->head + at, len);
+	if (at < v->head.n) {
+		size_t len = min_u64(v->head.n - at, size);
+		memcpy(reply_room(x->r, len).p, v->head.p + at, len);
 		size -= len;
 		at += len;
 	}
-	return size ? read_items(x, at - v->head_len, size) : 0;
+	return size ? read_items(x, at - v->head.n, size) : 0;
 }
