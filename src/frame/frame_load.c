@@ -18,7 +18,7 @@ int frame_judge_section(uint32_t len)
 /* Counts what is loaded, until the frame is closed. */
 static int hold(struct frame *f, uint64_t bytes)
 {
-	if (!held_take(bytes, false))
+	if (!held_take(bytes, f->held + bytes <= HELD_SMALL))
 		return -ENOMEM;
 	f->held += bytes;
 	return 0;

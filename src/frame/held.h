@@ -19,6 +19,13 @@ void held_bound(uint64_t most);
 bool held_take(uint64_t bytes, bool must);
 void held_give(uint64_t bytes);
 
+/*
+ * What is to be taken whatever else is held: so much of each part, which is all of a file of up to
+ * eighty chunks. Else a single file, of millions of them, would keep everybody from opening, or
+ * making, any other.
+ */
+#define HELD_SMALL 2048u
+
 /* True: something was beyond the bound since this was asked before. */
 bool held_has_refused(void);
 

@@ -22,7 +22,7 @@ static uint32_t page_entries(const struct index *ix, uint32_t p)
 /* Memory of an index counts: held.h. NULL: there is none, or a file that is loaded gets no more. */
 static void *memory_grow(const struct index *ix, void *p, uint64_t had, uint64_t want)
 {
-	if (!held_take(want - had, !ix->loading))
+	if (!held_take(want - had, !ix->loading || want <= HELD_SMALL))
 		return NULL;
 	p = mem_realloc(p, want);
 	if (!p)

@@ -256,7 +256,7 @@ static int begin(struct search *s, struct io *io)
 			return IN_VAIN;
 	}
 	s->header_end = info.frame_len;
-	if (!held_take(info.header_len, false))
+	if (!held_take(info.header_len, info.header_len <= HELD_SMALL))
 		return -ENOMEM;
 	s->held = info.header_len;
 	return io_pread_buf(io, 0, info.header_len, &s->head);

@@ -29,7 +29,7 @@ static int keep_text(struct npy *v, struct view head)
 	struct view dtype = v->array.dtype;
 	size_t n = head.n + dtype.n;
 
-	if (!held_take(n, false))
+	if (!held_take(n, n <= HELD_SMALL))
 		return -ENOMEM;
 	int rc = buf_reserve(&v->text, n);
 	if (rc < 0) {

@@ -286,6 +286,33 @@ def test_indexes_of_open_files(mount):
     m.unmount()
 
 
+def test_a_file_of_millions_of_chunks_and_others(mount):
+    """What is written to it is not refused, and takes all the memory that indexes may have. Others
+    go on with small files as if it was not there."""
+    m = mount("cache=8M,dirty_max=8M,chunksize=64K")
+    data = blob(3, 80 << 16, "random")  # of the most chunks that are promised
+    (m.mnt / "old").write_bytes(data)
+    large = libframe.frame(
+        100 << 22, 100, libframe.index_of_blocks(4 << 20, 8, 200), bytes(200) + libframe.CHUNK
+    )
+    (m.backing / "index.b2frame").write_bytes(large)
+    wait_until(lambda: (m.mnt / "index").exists())
+    fd = os.open(m.mnt / "big", os.O_RDWR | os.O_CREAT)
+    for k in range(600):  # each in 4,096 chunks
+        os.pwrite(fd, b"x", k << 28)
+    os.fsync(fd)
+    assert error_of(os.open, m.mnt / "index", os.O_RDONLY) == "ENOMEM"
+    assert (m.mnt / "old").read_bytes() == data
+    with open(m.mnt / "old", "r+b") as f:
+        f.write(b"other")
+    (m.mnt / "new").write_bytes(data)
+    os.close(fd)
+    assert (m.mnt / "old").read_bytes() == b"other" + data[5:]
+    assert (m.mnt / "new").read_bytes() == data
+    m.expect_log("no memory to open another file: indexes and metalayers .* at most 40")
+    m.unmount()
+
+
 def test_each_of_both_is_told(mount):
     """That a block cannot be read says nothing of writing to its file, and the other way round."""
     m = mount("cache=16M,dirty_max=16M", start=False)
