@@ -8,6 +8,7 @@ import io
 import mmap
 import os
 import shutil
+import stat
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -624,6 +625,46 @@ def test_a_number_that_is_given_away(mount):
         pytest.skip("this file system does not give a number away so soon")
     os.utime(m.stored(f"g{n}"), ns=(old.st_atime_ns, old.st_mtime_ns))
     assert shows(m.mnt / f"g{n}", bytes(7000))
+
+
+def few_descriptors(m):
+    """From now on the daemon keeps none of a file that was only looked up."""
+    for k in range(100):
+        (m.backing / f"other{k}.txt").touch()
+    os.listdir(m.mnt)
+    for k in range(100):
+        (m.mnt / f"other{k}.txt").stat()
+
+
+@pytest.mark.parametrize("what", ["fifo", "link"])
+def test_a_number_that_is_given_to_no_file(mount, tool, what):
+    """Who opened the file then had the daemon wait for a writer of the fifo, for ever: it did not
+    even end with its mount."""
+    m = mount("entry_timeout=600,attr_timeout=600", start=False)
+    m.argv = [tool("prlimit"), "--nofile=100:100", *m.argv]
+    path, stored = m.mnt / "f.txt", m.backing / "f.txt"
+    stored.write_bytes(b"a file")
+    m.start()
+    number = path.stat().st_ino
+    few_descriptors(m)
+    assert stored not in descriptors(m)
+    stored.unlink()
+    for k in range(100):
+        new = m.backing / f"new{k}"
+        if what == "fifo":
+            os.mkfifo(new)
+        else:
+            new.symlink_to("other0.txt")
+        if new.lstat().st_ino == number:
+            break
+    else:
+        pytest.skip("this file system does not give a number away so soon")
+    new.rename(stored)
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    assert stat.S_ISFIFO(os.fstat(fd).st_mode) == (what == "fifo")
+    assert os.read(fd, 1) == b""
+    os.close(fd)
+    m.unmount()
 
 
 def test_entries_come_and_go(pair, blosc2):

@@ -8,7 +8,8 @@
 
 bool table_is_of(const struct inode *n, const struct stat *st)
 {
-	return st->st_dev == n->key.dev && st->st_ino == n->key.ino;
+	return st->st_dev == n->key.dev && st->st_ino == n->key.ino &&
+	       (st->st_mode & S_IFMT) == n->type;
 }
 
 /* Frees the names. A parent that loses its last reference is chained, for the caller's loop. */
@@ -247,6 +248,8 @@ bool inode_is_other(struct inodes *t, const struct inode *n, const struct entry 
 	pthread_mutex_lock(&t->lock);
 	uint64_t birth = n->fd < 0 ? n->birth : 0;
 	pthread_mutex_unlock(&t->lock);
+	if ((e->st.st_mode & S_IFMT) != n->type)
+		return true;
 	if (!birth || e->made)
 		return birth;
 	return e->birth && e->birth != birth;

@@ -251,7 +251,7 @@ bool inode_is_other(struct inodes *t, const struct inode *n, const struct entry 
  */
 bool inode_has_parted(struct inodes *t, const struct inode *n);
 
-/* True: these are the attributes of the inode's present file, as far as its number tells. */
+/* True: these are the attributes of the inode's present file, as far as number and type tell. */
 bool inode_is_number(struct inodes *t, const struct inode *n, const struct stat *st);
 
 /*
