@@ -9,6 +9,8 @@ import mmap
 import os
 import shutil
 import stat
+import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -664,6 +666,55 @@ def test_a_number_that_is_given_to_no_file(mount, tool, what):
     assert stat.S_ISFIFO(os.fstat(fd).st_mode) == (what == "fifo")
     assert os.read(fd, 1) == b""
     os.close(fd)
+    m.unmount()
+
+
+LEASE = """
+import fcntl, os, signal, sys
+signal.signal(signal.SIGIO, signal.SIG_IGN)
+fcntl.fcntl(os.open(sys.argv[1], os.O_RDWR), fcntl.F_SETLEASE, fcntl.F_WRLCK)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def leased(path):
+    """Another program has a lease on the file, and gives it up in the end only."""
+    words = [sys.executable, "-c", LEASE, path]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"\n", "no lease"
+        yield
+        holder.stdin.close()
+
+
+def test_a_frame_that_another_program_has_a_lease_on(mount):
+    """It was taken for no frame, and lost its name for good."""
+    m = mount()
+    (m.mnt / "f").write_bytes(b"a frame")
+    m.unmount()
+    m.start()
+    with leased(m.stored("f")):
+        assert os.listdir(m.mnt) == ["f"]
+        assert error_of(os.stat, m.mnt / "f") == "EAGAIN"
+    assert os.listdir(m.mnt) == ["f"]
+    assert (m.mnt / "f").read_bytes() == b"a frame"
+    m.expect_log("f.b2frame: could not be read: Resource temporarily unavailable")
+    m.unmount()
+
+
+def test_others_do_not_wait_for_a_lease(mount):
+    """Forty open the file, which were all threads of the daemon for 45 seconds."""
+    m = mount(start=False)
+    (m.backing / "p.txt").write_bytes(b"plain")
+    m.start()
+    with ThreadPoolExecutor(40) as pool:
+        with leased(m.backing / "p.txt"):
+            readers = [pool.submit((m.mnt / "p.txt").read_bytes) for _ in range(40)]
+            for k in range(20):
+                (m.mnt / f"other{k}").write_bytes(b"other")
+            assert not any(r.done() for r in readers)
+        assert {r.result() for r in readers} == {b"plain"}
     m.unmount()
 
 

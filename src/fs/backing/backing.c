@@ -127,7 +127,8 @@ bool backing_is_fresh(struct timespec stamp)
 
 bool backing_is_temporary(int rc)
 {
-	return rc == -EIO || rc == -EINTR || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
+	return rc == -EIO || rc == -EINTR || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ||
+	       rc == -EAGAIN; /* another program has a lease on it */
 }
 
 /* Where time_t has 32 bits, what lies past an end counts as the end: wrapped, it would be near. */

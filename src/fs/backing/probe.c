@@ -108,6 +108,25 @@ static int open_entry(const struct backing *b, const struct probe_entry *e)
 	return backing_reopen(b, e->fd, flags);
 }
 
+/*
+ * Another program that has a lease on the file (fcntl(2), as Samba has) has been asked by our
+ * attempt to give it up, which takes most of them a moment.
+ */
+#define LEASE_TRIES 50
+#define LEASE_NAP_MAX_NS 1000000
+
+static int open_patiently(const struct backing *b, const struct probe_entry *e)
+{
+	uint64_t nap = CLOCK_NAP;
+	int rd = open_entry(b, e);
+
+	for (int i = 0; rd == -EAGAIN && i < LEASE_TRIES; i++) {
+		clock_nap(&nap, LEASE_NAP_MAX_NS);
+		rd = open_entry(b, e);
+	}
+	return rd;
+}
+
 /* How the content of an entry is probed. */
 struct task {
 	const struct backing *b;
@@ -137,7 +156,7 @@ static int probe_contiguous(const struct task *t, struct probed *out)
 {
 	struct io *io;
 
-	int rd = open_entry(t->b, t->e);
+	int rd = open_patiently(t->b, t->e);
 	TRY(rd);
 	int rc = io_file_open(&io, rd);
 	if (rc >= 0)
