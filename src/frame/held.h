@@ -21,7 +21,7 @@ void held_give(uint64_t bytes);
 
 /*
  * What is to be taken whatever else is held: so much of each part, which is all of a file of up to
- * eighty chunks. Else a single file, of millions of them, would keep everybody from opening, or
+ * 64 chunks. Else a single file, of millions of them, would keep everybody from opening, or
  * making, any other.
  */
 #define HELD_SMALL 2048u

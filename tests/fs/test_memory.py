@@ -290,7 +290,7 @@ def test_a_file_of_millions_of_chunks_and_others(mount):
     """What is written to it is not refused, and takes all the memory that indexes may have. Others
     go on with small files as if it was not there."""
     m = mount("cache=8M,dirty_max=8M,chunksize=64K")
-    data = blob(3, 80 << 16, "random")  # of the most chunks that are promised
+    data = blob(3, 64 << 16, "random")  # of the most chunks that are promised
     (m.mnt / "old").write_bytes(data)
     large = libframe.frame(
         100 << 22, 100, libframe.index_of_blocks(4 << 20, 8, 200), bytes(200) + libframe.CHUNK
