@@ -11,6 +11,18 @@
 #include <time.h>
 #include <unistd.h>
 
+bool backing_is_on(int fd, const uint32_t *types, size_t n)
+{
+	struct statfs fs;
+	bool found = false;
+
+	if (fstatfs(fd, &fs) < 0)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		found |= (uint32_t)fs.f_type == types[i];
+	return found;
+}
+
 static bool numbers_last(int root)
 {
 	static const uint32_t known[] = {
@@ -18,14 +30,8 @@ static bool numbers_last(int root)
 		TMPFS_MAGIC, RAMFS_MAGIC, OVERLAYFS_SUPER_MAGIC, NFS_SUPER_MAGIC,
 		0x2FC12FC1 /* ZFS */, 0xCA451A4E /* bcachefs */,
 	};
-	struct statfs fs;
-	bool found = false;
 
-	if (fstatfs(root, &fs) < 0)
-		return false;
-	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-		found |= (uint32_t)fs.f_type == known[i];
-	return found;
+	return backing_is_on(root, known, sizeof known / sizeof *known);
 }
 
 int backing_open(struct backing *b, const char *path)

@@ -42,6 +42,9 @@ struct backing {
 NODISCARD int backing_open(struct backing *b, const char *path);
 void backing_close(struct backing *b);
 
+/* True: it is on a file system of one of these n types (statfs(2), f_type). */
+bool backing_is_on(int fd, const uint32_t *types, size_t n);
+
 /* Raises the soft limit of descriptors to the hard one. Returns the limit. */
 unsigned long backing_raise_nofile(void);
 

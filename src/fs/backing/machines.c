@@ -7,7 +7,6 @@
 #include <linux/magic.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 /* FUSE may be one of them, too: GlusterFS, JuiceFS, sshfs. */
@@ -20,14 +19,8 @@ static bool is_shared_by_machines(int root)
 		0x19830326 /* BeeGFS */, 0x7461636F /* OCFS2 */, 0x01161970 /* GFS2 */,
 		0x20030528 /* OrangeFS */, 0xAAD7AAEA /* PanFS */,
 	};
-	struct statfs fs;
-	bool found = false;
 
-	if (fstatfs(root, &fs) < 0)
-		return false;
-	for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-		found |= (uint32_t)fs.f_type == known[i];
-	return found;
+	return backing_is_on(root, known, sizeof known / sizeof *known);
 }
 
 /*
