@@ -362,6 +362,48 @@ def test_salvage(mount, options, kind):
     assert told[1] == str(m.stored("a")) and lost <= int(told[2]) <= lost + lost // 8 + 4096
 
 
+@pytest.mark.parametrize("at, byte", [(16, 0x20), (18, 0x41), (30, 0x40)])
+def test_salvage_of_a_header_of_a_chunk(mount, blosc2, at, byte):
+    """It looks like an unknown filter or format: the chunk is lost, and no more."""
+    m = mount("")
+    data = blob(1, 2_500_001, "text")
+    (m.mnt / "a").write_bytes(data)
+    m.unmount()
+    stored = m.stored("a")
+    whole = bytearray(stored.read_bytes())
+    chunk = blosc2.open(str(stored)).get_chunk(1)[:32]
+    whole[whole.index(chunk) + at] = byte
+    stored.write_bytes(whole)
+    said = extract("-C", m.work / "plain", "--salvage", stored, code=1)
+    assert f"damaged: {1 << 20} bytes" in said
+    lost = data[: 1 << 20] + bytes(1 << 20) + data[2 << 20 :]
+    assert (m.work / "plain/a").read_bytes() == lost
+
+
+def test_salvage_counts_no_padding(tmp_path, blosc2):
+    import numpy as np
+
+    a = np.arange(1, 5_001, dtype="i4").reshape(50, 100)
+    where = tmp_path / "a.b2nd"
+    stored = blosc2.asarray(a, urlpath=str(where), chunks=(40, 80), blocks=(40, 80))
+    chunk = stored.schunk.get_chunk(3)  # 10 x 20 items of it are in the array
+    del stored
+    flip(where, where.read_bytes().index(chunk) + 32, 4)  # the place of its only block
+    said = extract("-C", tmp_path / "plain", "--salvage", where, code=1)
+    assert f"damaged: {10 * 20 * 4} bytes" in said
+
+
+def test_salvage_of_an_unknown_format(tmp_path, blosc2):
+    """Of all chunks: that is no damage, and no file of zeros is made."""
+    where = tmp_path / "a.b2frame"
+    blosc2.SChunk(data=bytes(range(256)) * 999, chunksize=255_744, urlpath=str(where))
+    whole = bytearray(where.read_bytes())
+    whole[whole.index(blosc2.open(str(where)).get_chunk(0)[:32]) + 30] = 0x40
+    where.write_bytes(whole)
+    said = extract("-C", tmp_path / "plain", "--salvage", where, code=1)
+    assert "not supported" in said and not (tmp_path / "plain/a").exists()
+
+
 def test_salvage_of_what_cannot_be_opened(tmp_path):
     (tmp_path / "x.b2frame").write_bytes((REPO / "README.md").read_bytes())
     (tmp_path / "y.b2frame").write_bytes(b"\x9e\xa8b2frame\0" + bytes(200))

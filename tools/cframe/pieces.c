@@ -18,12 +18,15 @@ static void end_large(struct pieces *p)
 	pthread_mutex_unlock(&large);
 }
 
-/* What became of bytes of chunk n. Returns 0 if they are given up. */
+/*
+ * What became of bytes of chunk n. Returns 0 if they are given up. Damage in the header of a chunk
+ * may look like a method or a format that is not known.
+ */
 static int judge(struct pieces *p, uint32_t n, uint32_t lo, uint32_t len, int rc)
 {
-	if (!p->lose || (rc != -EBADMSG && rc != -EIO))
+	if (!p->lose || (rc != -EBADMSG && rc != -EIO && rc != -ENOTSUP))
 		return rc;
-	p->lose(p->arg, n, lo, len);
+	p->lose(p->arg, n, lo, len, rc);
 	return 0;
 }
 

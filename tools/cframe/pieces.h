@@ -20,9 +20,9 @@ struct pieces {
 	int (*take)(void *arg, uint32_t n, uint32_t lo, struct view v);
 	/*
 	 * Called instead for bytes that are damaged or cannot be read: whole blocks, or all of a
-	 * chunk. NULL: that is a failure.
+	 * chunk. `rc` says why: -EBADMSG, -EIO, -ENOTSUP. NULL: that is a failure.
 	 */
-	void (*lose)(void *arg, uint32_t n, uint32_t lo, uint32_t len);
+	void (*lose)(void *arg, uint32_t n, uint32_t lo, uint32_t len, int rc);
 	void *arg;
 };
 

@@ -33,6 +33,8 @@ struct unpack {
 	bool salvage;               /* damage is no failure */
 	atomic_uint_least64_t done; /* decoded bytes */
 	atomic_uint_least64_t lost; /* damaged ones  */
+	atomic_bool any;            /* some were not */
+	atomic_bool unsupported;    /* some of them say that they are of an unknown kind */
 };
 
 static int place_run(struct unpack *u, uint64_t at, struct view v)
@@ -49,6 +51,7 @@ static int place_run(struct unpack *u, uint64_t at, struct view v)
 static int place(void *arg, uint32_t n, uint32_t lo, struct view v)
 {
 	struct unpack *u = arg;
+	u->any = true;
 	if (!u->npy)
 		return fd_pwrite(u->out, frame_chunk_span(u->f, n).start + lo, v);
 	struct ndarray_runs r =
@@ -59,12 +62,22 @@ static int place(void *arg, uint32_t n, uint32_t lo, struct view v)
 	return 0;
 }
 
-/* A new file has zeros, and so has a band, where nothing is placed. */
-static void lose(void *arg, uint32_t n, uint32_t lo, uint32_t len)
+/*
+ * A new file has zeros, and so has a band, where nothing is placed. What lies behind the array, in
+ * chunks at its ends, is not lost.
+ */
+static void lose(void *arg, uint32_t n, uint32_t lo, uint32_t len, int rc)
 {
 	struct unpack *u = arg;
-	(void)n, (void)lo;
-	u->lost += len;
+	u->unsupported |= rc == -ENOTSUP;
+	if (!u->npy) {
+		u->lost += len;
+		return;
+	}
+	struct ndarray_runs r = ndarray_runs_of(&u->npy->array, n, lo, lo + len);
+	struct ndarray_run run;
+	while (ndarray_runs_next(&r, &run))
+		u->lost += run.len;
 }
 
 static int unpack_chunk(void *arg, uint32_t n)
@@ -166,6 +179,8 @@ int unpack_frame(struct frame *f, bool array, struct pool *pool, int out, uint64
 	u.npy = array ? &npy : NULL;
 	if (rc >= 0)
 		rc = unpack(&u, array ? npy.size : frame_size(f));
+	if (rc >= 0 && u.unsupported && !u.any) /* that is no damage, it seems */
+		rc = UNSUPPORTED("any chunk of the file", frame_nchunks(f));
 	npy_deinit(&npy);
 	if (rc < 0)
 		progress_take_back(u.done);
