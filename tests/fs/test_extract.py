@@ -393,6 +393,24 @@ def test_salvage_counts_no_padding(tmp_path, blosc2):
     assert f"damaged: {10 * 20 * 4} bytes" in said
 
 
+def test_what_was_salvaged_is_not_up_to_date(mount):
+    m = mount("")
+    data = blob(1, 300_000, "text")
+    (m.mnt / "a").write_bytes(data)
+    m.unmount()
+    whole, stored, plain = m.stored("a").read_bytes(), m.stored("a"), m.work / "plain"
+    kept = stored.stat()
+    flip(stored, len(whole) // 2)
+    for _ in range(2):
+        extract("-C", plain, "--salvage", "--update", m.backing, code=1)
+    assert (plain / "a").read_bytes() != data
+    stored.write_bytes(whole)  # from a backup
+    os.utime(stored, ns=(kept.st_atime_ns, kept.st_mtime_ns))
+    extract("-C", plain, "--update", m.backing)
+    assert (plain / "a").read_bytes() == data
+    assert (plain / "a").stat().st_mtime_ns == kept.st_mtime_ns
+
+
 def test_salvage_of_an_unknown_format(tmp_path, blosc2):
     """Of all chunks: that is no damage, and no file of zeros is made."""
     where = tmp_path / "a.b2frame"

@@ -93,8 +93,12 @@ static int unpack(struct job *j)
 	return unpack_plain(j->in, i->draft.fd);
 }
 
-static void say_lost(const struct job *j)
+/* Its copy is older than the file, also on FAT: --update shall not take it for all of it. */
+#define AGED 2 /* seconds */
+
+static void note_lost(struct job *j)
 {
+	j->out->item.st.st_mtim.tv_sec -= AGED;
 	tool_say("%s: damaged: %llu bytes are zeros in its copy", j->out->item.from,
 		 (unsigned long long)j->lost);
 	j->x->walk.failed = true;
@@ -133,7 +137,7 @@ static void fill(struct pool_job *job)
 	if (rc >= 0 && out->item.kind != NODE_SPARSE) /* whose own are those of a directory */
 		extras_load(&out->item.extras, j->in);
 	if (rc >= 0 && j->lost)
-		say_lost(j);
+		note_lost(j);
 	frame_close(j->frame);
 	close(j->in);
 	outputs_end_take(x->outputs, out, rc);
