@@ -8,9 +8,10 @@
  * or, for zstd, with an estimate of its output. A header only breaks near ties: it describes most
  * of the file, the samples describe the bytes at hand.
  *
- * The result depends on nothing but the arguments. Whatever the data, it takes a quarter of a
- * millisecond for zstd, one or two milliseconds for codecs that have to encode the samples, and no
- * memory but the scratch's own buffers.
+ * The result depends on nothing but the arguments. It takes a quarter of a millisecond for zstd,
+ * one or two milliseconds for codecs that have to encode the samples, and no memory but the
+ * scratch's own buffers. Only where much of a chunk comes again far away (tune/repeat.c), up to
+ * 1 MiB of it is encoded twice, at the goal's level.
  */
 #ifndef CODEC_TUNE_TUNE_H
 #define CODEC_TUNE_TUNE_H
