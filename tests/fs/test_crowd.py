@@ -49,6 +49,20 @@ def test_the_oldest_are_forgotten(mount):
     assert known(m) > 2000
 
 
+def test_all_names_of_a_file_are_forgotten(mount):
+    """The kernel remembers a file as long as it does one of its names."""
+    m = mount(f"inodes={MOST}", start=False)
+    fill(m.backing, 3, 0)
+    for i in range(500):
+        (m.backing / f"d0/f{i}").write_bytes(b"x" * i)
+        for d in (1, 2):
+            (m.backing / f"d{d}/f{i}").hardlink_to(m.backing / f"d0/f{i}")
+    m.start()
+    for i in range(500):
+        assert [(m.mnt / f"d{d}/f{i}").stat().st_size for d in range(3)] == [i] * 3
+    wait_until(lambda: known(m) <= MOST, 20, "files to be forgotten")
+
+
 def test_what_is_in_use_stays(mount):
     """Open files, mapped ones, locked ones, and the directory that somebody stands in."""
     m = mount(f"inodes={MOST},commit=0", start=False)

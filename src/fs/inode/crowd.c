@@ -45,6 +45,15 @@ static bool is_idle(struct inode *n)
 	return idle;
 }
 
+static void note_name(struct old_name *o, const struct inode *n, const struct link *l)
+{
+	o->parent = l->parent;
+	o->parent->refs++;
+	o->kind = (enum node_kind)n->key.kind;
+	snprintf(o->backing, sizeof o->backing, "%s", l->backing);
+}
+
+/* All names of an inode, since the kernel remembers it as long as it does any of them. */
 unsigned inodes_pick_old(struct inodes *t, struct old_name *out, unsigned n)
 {
 	unsigned found = 0;
@@ -55,11 +64,8 @@ unsigned inodes_pick_old(struct inodes *t, struct old_name *out, unsigned n)
 		t->hand = old->hh.next;
 		if (!is_idle(old))
 			continue;
-		struct old_name *o = &out[found++];
-		o->parent = old->links->parent;
-		o->parent->refs++;
-		o->kind = (enum node_kind)old->key.kind;
-		snprintf(o->backing, sizeof o->backing, "%s", old->links->backing);
+		for (const struct link *l = old->links; l && found < n; l = l->next)
+			note_name(&out[found++], old, l);
 	}
 	pthread_mutex_unlock(&t->lock);
 	return found;
