@@ -64,9 +64,11 @@ void fit_memory(struct options *o)
 void fit_inodes(struct options *o)
 {
 	uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * mem_page_size();
+	uint64_t most = min_u64(all, cgroup_memory());
 
+	o->inodes_by_all_means = o->inodes || most < all;
 	if (!o->inodes)
-		o->inodes = min_u64(all, cgroup_memory()) / INODES_SHARE / INODE_MEMORY;
+		o->inodes = most / INODES_SHARE / INODE_MEMORY;
 }
 
 /* Shares of a limited address space: one of this each for cache, dirty data and threads. */

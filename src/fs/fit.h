@@ -14,7 +14,10 @@
  */
 void fit_memory(struct options *o);
 
-/* Sets how many files the kernel may remember, by the memory that there is, unless -o says so. */
+/*
+ * Sets how many files the kernel may remember, by the memory that there is, unless -o says so; and
+ * by what means, which are all of them where memory is limited, or -o says how many.
+ */
 void fit_inodes(struct options *o);
 
 /*

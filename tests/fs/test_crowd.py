@@ -3,11 +3,13 @@
 import contextlib
 import mmap
 import os
+import subprocess
 import threading
 
 import pytest
 
 from libdata import blob
+from libfault import Fault
 from libmount import wait_until
 from libposix import error_of
 from libstats import stats
@@ -35,8 +37,18 @@ def fill(backing, ndirs, nfiles):
             (backing / f"d{d}/f{i}").write_bytes(b"x" * i)
 
 
-def test_the_oldest_are_forgotten(mount):
+@pytest.fixture(params=["now", "before 6.18"])
+def kernel(request):
+    def prepare(m):
+        if request.param != "now":
+            Fault(m, m.work / "fault").set(0, Fault.OLD_KERNEL)
+
+    return prepare
+
+
+def test_the_oldest_are_forgotten(mount, kernel):
     m = mount(f"inodes={MOST}", start=False)
+    kernel(m)
     fill(m.backing, 4, 500)
     (m.backing / "d0/torn.b2frame").write_bytes(b"no frame, and shown under its own name")
     m.start().allow("torn")
@@ -63,9 +75,10 @@ def test_all_names_of_a_file_are_forgotten(mount):
     wait_until(lambda: known(m) <= MOST, 20, "files to be forgotten")
 
 
-def test_what_is_in_use_stays(mount):
-    """Open files, mapped ones, locked ones, and the directory that somebody stands in."""
+def test_what_is_in_use_stays(mount, kernel):
+    """Open files, mapped ones, locked ones."""
     m = mount(f"inodes={MOST},commit=0", start=False)
+    kernel(m)
     fill(m.backing, 4, 300)
     m.start()
     data = bytearray(blob(1, 300_000, "text"))
@@ -140,3 +153,24 @@ def test_forgetting_beside_work(mount):
     looking.join()
     assert not failures
     wait_until(lambda: known(m) <= MOST, 20, "files to be forgotten")
+
+
+def kernel_prunes():
+    return tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 18)
+
+
+@pytest.mark.skipif(not kernel_prunes(), reason="a kernel before 6.18")
+def test_what_is_mounted_on_a_file_stays(mount):
+    m = mount(f"inodes={MOST}", start=False)
+    fill(m.backing, 2, 300)
+    m.start()
+    (m.work / "other").write_bytes(b"other")
+    target = m.mnt / "d0/f1"
+    subprocess.run(["mount", "--bind", m.work / "other", target], check=True)
+    try:
+        for _ in range(3):
+            walk(m.mnt)
+            wait_until(lambda: known(m) <= MOST, 20, "files to be forgotten")
+        assert target.read_bytes() == b"other"
+    finally:
+        subprocess.run(["umount", target], check=True)

@@ -47,6 +47,7 @@ static bool is_idle(struct inode *n)
 
 static void note_name(struct old_name *o, const struct inode *n, const struct link *l)
 {
+	o->inode = n;
 	o->parent = l->parent;
 	o->parent->refs++;
 	o->kind = (enum node_kind)n->key.kind;

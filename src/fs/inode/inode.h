@@ -215,13 +215,14 @@ void inodes_end_crowd(struct inodes *t);
 
 /* A name of a file that nobody has open. */
 struct old_name {
-	struct inode *parent; /* a reference */
+	const struct inode *inode; /* may be gone   */
+	struct inode *parent;      /* a reference   */
 	enum node_kind kind;
 	char backing[NAME_MAX + 1];
 };
 
 /*
- * Sets out[0 .. n) to names of files that have been known for long, and are neither open nor
+ * Sets out[0 .. n) to all names of files that have been known for long, and are neither open nor
  * directories. Returns how many; it looks at a few thousand inodes, and goes on from there the next
  * time.
  */
