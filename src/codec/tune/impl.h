@@ -90,6 +90,7 @@ struct tuner {
 	struct view gathered;       /* in the scratch's dictionary buffer, unused by trials    */
 	struct view scanned;        /* the part of it that `scan` describes                    */
 	size_t block;               /* block size of a trial; 0: all that is gathered is one   */
+	uint64_t offset;            /* of the sample in the file                               */
 	uint32_t before;            /* item size of the last choice for the file; 0: none      */
 	bool wordy;                 /* matches save much without any filter                    */
 	bool decimals;              /* tune_are_decimals                                       */

@@ -8,6 +8,8 @@
 #define FAR (32u << 10)    /* usual blocks do not see most of what is farther away */
 #define LARGEST (1u << 20) /* larger blocks would make reads of single ones slow */
 
+#define IN_VAIN (16u << 20) /* bytes of the file that are left alone after a trial that failed */
+
 /*
  * Places are those of one value, so that copies are looked at in the same places: one that is about
  * as frequent as each value is in noise, where one in 256 places is enough.
@@ -89,7 +91,8 @@ int tune_look_for_repeats(struct tuner *t)
 	struct pipeline plain;
 	bool reaches = t->goal->base.codec == CODEC_ZSTD; /* the others reach back 64 KiB */
 	bool free = t->goal->free_blocksize && t->goal->aim != TUNE_SPEED;
-	if (!reaches || !free || whole.n <= 4 * FAR || !comes_again(whole))
+	if (!reaches || !free || whole.n <= 4 * FAR || t->offset < r->no_repeats ||
+	    !comes_again(whole))
 		return 0;
 	t->gathered = whole;
 	tune_build(t->goal, TUNE_KIND_PLAIN, 1, &plain);
@@ -97,8 +100,10 @@ int tune_look_for_repeats(struct tuner *t)
 	TRY(try_whole(t, &plain, &best));
 	TRY(try_whole(t, &r->tried[0].pipeline, &best));
 	/* a fourth has to be saved, since readers of single blocks wait for all of it */
-	if (4 * tune_permille(&best) > 3 * min_u64(1000, tune_permille(&r->tried[0])))
+	if (4 * tune_permille(&best) > 3 * min_u64(1000, tune_permille(&r->tried[0]))) {
+		r->no_repeats = t->offset + IN_VAIN;
 		return 0;
+	}
 	t->repeats = true;
 	tune_bring(r, &best, r->ntried < TUNE_TRIED_MAX ? r->ntried : r->ntried - 1, 0);
 	return 0;

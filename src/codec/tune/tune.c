@@ -199,7 +199,8 @@ static void settle(const struct tuner *t, const struct tune_input *in, struct pi
 int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tune_input *in,
 		struct pipeline *out, struct tune_report *report)
 {
-	struct tuner t = {.s = s, .goal = goal, .sample = in->sample, .report = report};
+	struct tuner t = {.s = s, .goal = goal, .sample = in->sample, .offset = in->offset,
+			  .report = report};
 	struct tune_report before = *report;
 
 	if (in->offset)
@@ -208,7 +209,8 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 	*report = (struct tune_report){.hint = hint_of(in, &before),
 				       .permille = 1000,
 				       .looked = in->sample.n,
-				       .again = AGAIN};
+				       .again = AGAIN,
+				       .no_repeats = in->offset ? before.no_repeats : 0};
 	if (in->sample.n < SAMPLE_MIN || !goal->base.level)
 		return 0;
 	report->period = period_of(in, &before);

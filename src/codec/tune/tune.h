@@ -89,6 +89,8 @@ struct tune_report {
 	uint32_t permille;        /* expected stored bytes per 1000                     */
 	size_t looked;            /* bytes of the sample                                */
 	uint64_t again;           /* choose again after so many more bytes              */
+	uint64_t no_repeats;      /* so far in the file, none is encoded whole to see whether
+				     that pays: it did not for one before it            */
 	struct tune_glance glance; /* at the sample, for tune_still_good                */
 	uint32_t patience;        /* how often the tolerance of tune_still_good has doubled:
 				     it grows when choosing again changed nothing       */
