@@ -425,7 +425,7 @@ def test_salvage_of_an_unknown_format(tmp_path, blosc2):
 def test_salvage_of_what_cannot_be_opened(tmp_path):
     (tmp_path / "x.b2frame").write_bytes((REPO / "README.md").read_bytes())
     (tmp_path / "y.b2frame").write_bytes(b"\x9e\xa8b2frame\0" + bytes(200))
-    extract("-C", tmp_path / "plain", "-s", tmp_path / "x.b2frame", tmp_path / "y.b2frame")
+    extract("-C", tmp_path / "plain", "-s", tmp_path / "x.b2frame", tmp_path / "y.b2frame", code=1)
     assert sorted(os.listdir(tmp_path / "plain")) == ["x.b2frame", "y.b2frame"]
 
 

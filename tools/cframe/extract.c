@@ -227,9 +227,12 @@ static bool show(struct walk *w, struct listing *l, struct entry *e,
 {
 	bool shown = listing_show(l, e, name);
 	if (shown && e->rc == 0 && S_ISREG(e->st.st_mode) && e->kind == NODE_PLAIN &&
-	    names_may_be(e->name, S_IFREG) != NODE_PLAIN)
+	    names_may_be(e->name, S_IFREG) != NODE_PLAIN) {
 		walk_note(w, "is named like a frame, and taken as it is: it is none, or another "
 			     "file has its name");
+		/* it may have been one, of which nothing is left to be taken */
+		w->failed |= CONTAINER_OF(w, struct extract, walk)->salvage;
+	}
 	return shown;
 }
 
