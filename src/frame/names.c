@@ -126,6 +126,8 @@ int names_for(enum node_kind kind, bool is_regular, const char *suffix, const ch
 	/* One limit for all kinds: statfs promises it, and a later rename keeps it. */
 	if (len > NAMES_MAX)
 		return -ENAMETOOLONG;
+	if (strcmp(shown, NAMES_MACHINES) == 0)
+		return -EPERM;
 	switch (kind) {
 	case NODE_FRAME:
 	case NODE_SPARSE:

@@ -25,6 +25,7 @@
 #include <sys/types.h>
 
 #define NAMES_INTENT ".cframefs-intent"
+#define NAMES_MACHINES NAMES_INTENT ".b2lock" /* the lock file of fs/backing/machines.h */
 #define NAMES_SPARSE_INDEX "chunks.b2frame" /* in the directory of a sparse frame */
 #define NAMES_NEW_SUFFIX ".b2frame"
 #define NAMES_ARRAY_SUFFIX ".b2nd"
@@ -74,7 +75,7 @@ bool names_claimant(const char *shown, unsigned i, char backing[static NAME_MAX 
  * The backing name for an entry of this kind that is to be shown as `shown`. `suffix`: the one it
  * has now, or NAMES_NEW_SUFFIX. -ENAMETOOLONG. -EXDEV: such an entry cannot have that name (an
  * array without .npy, a plain file named like a frame, anything else than a frame named like a
- * draft). -EPERM: that name is the intent log's.
+ * draft). -EPERM: that name is the intent log's, or the lock's that other machines see.
  */
 NODISCARD int names_for(enum node_kind kind, bool is_regular, const char *suffix, const char *shown,
 			char backing[static NAME_MAX + 1]);

@@ -7,8 +7,8 @@
  * With "links" behind these it has hard links, and the numbers of SOURCE. But as libfuse has it,
  * each name is a file, and what was opened by one of them fails when that is gone.
  *
- * With "locks" behind these, locks of files are those of SOURCE: two such file systems of one
- * directory are to their users what a network's file system is to two machines.
+ * With "locks" behind these, owners can be set, and locks of files are those of SOURCE: two such
+ * file systems of one directory are to their users what a network's file system is to two machines.
  */
 #define FUSE_USE_VERSION 31
 #include <dirent.h>
@@ -166,6 +166,12 @@ static int poor_flock(const char *path, struct fuse_file_info *fi, int op)
 	return result(flock((int)fi->fh, op));
 }
 
+static int poor_chown(const char *path, uid_t uid, gid_t gid, struct fuse_file_info *fi)
+{
+	(void)fi;
+	return result(fchownat(source, relative(path), uid, gid, AT_SYMLINK_NOFOLLOW));
+}
+
 static struct fuse_operations operations = {
 	.init = poor_init, .link = poor_link,
 	.getattr = poor_getattr, .readdir = poor_readdir, .create = poor_create,
@@ -180,7 +186,9 @@ int main(int argc, char **argv)
 	if (argc != 3 && argc != 4)
 		return 2;
 	links = argc == 4 && strcmp(argv[3], "links") == 0;
-	operations.flock = argc == 4 && strcmp(argv[3], "locks") == 0 ? poor_flock : NULL;
+	bool locks = argc == 4 && strcmp(argv[3], "locks") == 0;
+	operations.flock = locks ? poor_flock : NULL;
+	operations.chown = locks ? poor_chown : NULL;
 	memset(too_long, 'x', TOO_LONG);
 	strcpy(too_long + TOO_LONG, ".b2frame");
 	source = open(argv[1], O_RDONLY | O_DIRECTORY);

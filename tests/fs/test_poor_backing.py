@@ -21,7 +21,7 @@ from libprogram import attempt, daemon_of
 POOR = BUILD / "tests/c/poor_fs"
 NOREPLACE, EXCHANGE = 1, 2
 PAGE = 4096
-LOCK = ".cframefs.b2lock"
+LOCK = ".cframefs-intent.b2lock"
 
 
 class Poor:
@@ -406,8 +406,11 @@ def test_two_machines(mount, machines, work):
     """Two that write would apply each other's intent log. Any number may read."""
     here, there = machines
     (work / "second").mkdir()
+    os.chown(here.source, 1, 2)
     m = mount(backing=here.path)
     write_synced(m.mnt / "f", b"of the first")
+    lock = (here.source / LOCK).stat()
+    assert (lock.st_uid, lock.st_gid) == (1, 2)
     for how in ([], ["-o", "ro"]):
         got = attempt(DAEMON, there.path, work / "second", *how)
         machine = re.escape(f"on another machine, '{socket.gethostname()}'")
@@ -421,6 +424,17 @@ def test_two_machines(mount, machines, work):
         mounted_at(m.mnt, here.path, "-o", "ro"),
     ):
         assert (m.mnt / "f").read_bytes() == (work / "second/f").read_bytes() == b"of the first"
+
+
+@pytest.mark.release
+def test_a_lock_file_that_has_another_name(machines, work):
+    """The content of what somebody has linked there stays."""
+    here, there = machines
+    (work / "second").mkdir()
+    (here.source / "other").write_bytes(b"content")
+    os.link(here.source / "other", here.source / LOCK)
+    with mounted_at(work / "second", there.path):
+        assert (here.source / "other").read_bytes() == b"content"
 
 
 @pytest.mark.release

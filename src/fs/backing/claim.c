@@ -261,12 +261,12 @@ static bool find_obstacle(const struct backing *b, bool shared, struct obstacle 
 static int try_once(struct backing *b, bool shared, struct obstacle *o)
 {
 	*o = (struct obstacle){b->lock, 0, "it", ""};
-	if (flock(b->lock, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) < 0)
-		/* not every file system has locks */
-		return errno != EWOULDBLOCK && errno != EINTR;
+	bool locked = flock(b->lock, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0;
+	if (!locked && (errno == EWOULDBLOCK || errno == EINTR))
+		return 0; /* else the file system has no locks: not every one does */
 	/* marked first: of two that start at once, one sees the other, or both do and try again */
 	mark(b, shared, F_RDLCK);
-	if (!find_obstacle(b, shared, o)) {
+	if (!locked || !find_obstacle(b, shared, o)) {
 		*o = (struct obstacle){-1, 0, "it", ""};
 		if (machines_lock(b->root, shared, &b->machines, o->machine) >= 0)
 			return 1;

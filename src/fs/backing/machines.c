@@ -1,6 +1,7 @@
 #include "fs/backing/machines.h"
 
 #include "base/log.h"
+#include "frame/names.h"
 #include "fs/backing/backing.h"
 
 #include <ctype.h>
@@ -32,14 +33,16 @@ static int open_lock(int root, bool shared)
 	struct stat st;
 	int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
 
-	int fd = openat(root, MACHINES_LOCK, (shared ? O_RDONLY : O_RDWR) | flags);
+	int fd = openat(root, NAMES_MACHINES, (shared ? O_RDONLY : O_RDWR) | flags);
 	if (fd >= 0 || errno != ENOENT || shared)
 		return fd < 0 ? -errno : fd;
 	TRY(stat_fd(root, &st));
-	fd = openat(root, MACHINES_LOCK, O_RDWR | O_CREAT | flags, 0600);
+	fd = openat(root, NAMES_MACHINES, O_RDWR | O_CREAT | flags, 0600);
 	if (fd < 0)
 		return -errno;
-	(void)fchmod(fd, st.st_mode & 0666); /* else it is for its maker alone */
+	/* else it is for its maker alone */
+	IGNORE(fchown(fd, st.st_uid, st.st_gid));
+	IGNORE(fchmod(fd, st.st_mode & 0666));
 	return fd;
 }
 
@@ -53,16 +56,18 @@ static void read_name(int fd, char machine[static HOST_NAME_MAX + 1])
 	machine[i] = 0;
 }
 
+/* Not into what somebody has linked there. */
 static void write_name(int fd)
 {
 	char machine[HOST_NAME_MAX + 1] = "";
+	struct stat st;
 
 	(void)gethostname(machine, sizeof machine - 1);
-	if (ftruncate(fd, 0) == 0)
+	if (stat_fd(fd, &st) == 0 && st.st_nlink == 1 && ftruncate(fd, 0) == 0)
 		IGNORE(pwrite(fd, machine, strlen(machine), 0));
 }
 
-/* 1: it is locked; 0: another machine has it. */
+/* 1: it is locked; 0: another machine has it, which SMB calls EACCES. */
 static int try_lock(int fd, bool shared)
 {
 	struct stat st;
@@ -72,7 +77,7 @@ static int try_lock(int fd, bool shared)
 		return -EEXIST;
 	if (flock(fd, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0)
 		return 1;
-	return errno == EWOULDBLOCK || errno == EINTR ? 0 : -errno;
+	return errno == EWOULDBLOCK || errno == EACCES || errno == EINTR ? 0 : -errno;
 }
 
 int machines_lock(int root, bool shared, int *fd, char machine[static HOST_NAME_MAX + 1])
@@ -94,7 +99,7 @@ int machines_lock(int root, bool shared, int *fd, char machine[static HOST_NAME_
 	if (got == 0)
 		read_name(lock, machine);
 	else
-		log_warn(MACHINES_LOCK ": no lock that other machines see: %s", strerror(-got));
+		log_warn(NAMES_MACHINES ": no lock that other machines see: %s", strerror(-got));
 	if (lock >= 0)
 		close(lock);
 	return got < 0 ? 0 : -EBUSY;

@@ -1,8 +1,9 @@
 /*
- * A lock that other machines see. What claim.h leaves on a directory is known to one kernel only.
- * Where the directory is on a file system that several machines may have, whoever mounts it locks a
- * file there as well. It is named as a lock sidecar, and so is hidden, and goes with an empty
- * directory. It stays behind, since to remove it would be a race with the next one.
+ * A lock that other machines see, NAMES_MACHINES. What claim.h leaves on a directory is known to
+ * one kernel only. Where the directory is on a file system that several machines may have,
+ * whoever mounts it locks a file there as well. It is named as the lock sidecar of the intent
+ * log, which has none: so it is hidden, and goes with an empty directory. It stays behind, since
+ * to remove it would be a race with the next one.
  */
 #ifndef FS_BACKING_MACHINES_H
 #define FS_BACKING_MACHINES_H
@@ -11,8 +12,6 @@
 
 #include <limits.h>
 #include <stdbool.h>
-
-#define MACHINES_LOCK ".cframefs.b2lock"
 
 /*
  * Sets *fd to a descriptor that holds the lock until it is closed; -1: other machines do not have
