@@ -87,8 +87,8 @@ int machines_lock(int root, bool shared, int *fd, char machine[static HOST_NAME_
 	if (!is_shared_by_machines(root))
 		return 0;
 	int lock = open_lock(root, shared);
-	if (lock == -ENOENT && shared)
-		return 0;
+	if ((lock == -ENOENT && shared) || lock == -EROFS)
+		return 0; /* nobody writes, or not from here */
 	int got = lock < 0 ? lock : try_lock(lock, shared);
 	if (got == 1) {
 		if (!shared)
