@@ -153,7 +153,11 @@ static void keep_pages(struct fs *fs, struct handle *h, struct fuse_file_info *f
 	struct inode *n = h->inode;
 
 	pthread_mutex_lock(&n->lock);
-	fi->keep_cache = n->kernel_owner == n->cache_owner;
+	/*
+	 * Before the first open there are no pages to be dropped. By the time that the kernel came
+	 * to it, it might have some that another opener waits for, and wait for these itself.
+	 */
+	fi->keep_cache = !n->kernel_owner || n->kernel_owner == n->cache_owner;
 	bool preload = small && !n->kernel_owner && n->nopen == 1;
 	if (preload)
 		n->busy = INODE_PRELOADING;
