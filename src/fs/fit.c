@@ -1,12 +1,10 @@
 #include "fs/fit.h"
 
-#include "base/buf.h"
 #include "base/log.h"
 #include "fs/cgroup.h"
 
 #include <pthread.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 /* Lowers cache and dirty_max to these bounds. False: both are within them already. */
 static bool lower(struct options *o, uint64_t cache, uint64_t dirty_max)
@@ -56,19 +54,6 @@ void fit_memory(struct options *o)
 	if (lower(o, share, share / 2))
 		tell(o, "memory", limit);
 	tell_too_little(o, limit);
-}
-
-#define INODES_SHARE 8 /* one of this of the memory is for inodes ... */
-#define INODE_MEMORY 800 /* ... of this size, with their names */
-
-void fit_inodes(struct options *o)
-{
-	uint64_t all = (uint64_t)sysconf(_SC_PHYS_PAGES) * mem_page_size();
-	uint64_t most = min_u64(all, cgroup_memory());
-
-	o->inodes_by_all_means = o->inodes || most < all;
-	if (!o->inodes)
-		o->inodes = most / INODES_SHARE / INODE_MEMORY;
 }
 
 /* Shares of a limited address space: one of this each for cache, dirty data and threads. */

@@ -15,15 +15,9 @@
 void fit_memory(struct options *o);
 
 /*
- * Sets how many files the kernel may remember, by the memory that there is, unless -o says so; and
- * by what means, which are all of them where memory is limited, or -o says how many.
- */
-void fit_inodes(struct options *o);
-
-/*
- * As fit_memory, for a limited address space; it also gives the threads to come smaller stacks.
- * Without this, data that waits to be stored could take the memory that storing it needs, for ever.
- * Returns how many threads may serve requests, at most `threads`.
+ * The same for a limited address space; it also gives the threads to come smaller stacks. Without
+ * this, data that waits to be stored could take the memory that storing it needs, for ever. Returns
+ * how many threads may serve requests, at most `threads`.
  */
 unsigned fit_space(struct options *o, unsigned threads);
 

@@ -32,7 +32,6 @@ void fs_init(struct fs *fs, const struct options *o)
 	if (fs->threads < THREADS)
 		fs->relief.most = fs->threads;
 	fit_memory(&fs->opt);
-	fit_inodes(&fs->opt);
 }
 
 static int lock_backing(struct fs *fs)
@@ -56,7 +55,7 @@ static int open_parts(struct fs *fs)
 	TRY(probes_open(&fs->probes));
 	unsigned long limit = backing_raise_nofile();
 	backing_reserve_fds(&fs->backing, limit);
-	TRY(inodes_open(&fs->inodes, &fs->backing, limit, fs->opt.inodes));
+	TRY(inodes_open(&fs->inodes, &fs->backing, limit));
 	TRY(cache_open(&fs->cache, fs->opt.cache));
 	TRY(large_open(&fs->large, fs->cache));
 	held_bound(large_most(fs->large));

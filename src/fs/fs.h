@@ -51,7 +51,6 @@
 
 struct fuse_session;
 struct keeper;
-struct forget;
 struct notify;
 
 struct fs {
@@ -80,8 +79,7 @@ struct fs {
 	 */
 	atomic_bool sync_failed;
 	atomic_bool kernel_reads_ahead; /* as far as -o readahead asks */
-	struct notify *notify; /* while requests are served, and this, too: */
-	struct forget *forget;
+	struct notify *notify; /* while requests are served */
 	struct absent absent;
 	struct seek_queue seeks;
 	atomic_bool ending; /* `sync` opens the mount point, whatever else is open: stopper.c */

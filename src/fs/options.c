@@ -35,8 +35,6 @@ static const struct option_row rows[] = {
 	 "memory for decoded blocks (128M)"},
 	{"dirty_max", OPTION_SIZE, OPT(o.dirty_max), 1 << 20, UINT64_MAX, "SIZE",
 	 "memory for unwritten data (64M)"},
-	{"inodes", OPTION_NUMBER, OPT(o.inodes), 100, UINT32_MAX, "N",
-	 "files that the kernel may remember, 0.8 KiB each (an eighth of the memory)"},
 	{"workers", OPTION_NUMBER, OPT(o.workers), 1, 256, "N", "compression threads (one a core)"},
 	{"commit", OPTION_SECONDS, OPT(o.commit), 0, 3600, "SECONDS",
 	 "time between background commits, 0 none (5)"},

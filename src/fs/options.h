@@ -24,8 +24,6 @@ struct options {
 	struct settings settings; /* of new files and rewritten chunks         */
 	uint64_t cache, dirty_max;
 	uint64_t workers;
-	uint64_t inodes;    /* files that the kernel may remember              */
-	bool inodes_by_all_means; /* even if it unmounts what is on one: ops/forget.c */
 	uint64_t readahead; /* 0: leave the kernel's                           */
 	uint64_t max_read;  /* the kernel splits longer reads                  */
 	uint64_t intent;    /* the intent log's limit; 0: no log               */

@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "fs/backing/claim.h"
 #include "fs/keeper.h"
-#include "fs/ops/forget.h"
 #include "fs/ops/notify.h"
 #include "fs/ops/ops.h"
 #include "fs/ops/wire.h"
@@ -220,8 +219,6 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 	if (rc >= 0)
 		rc = notify_start(&fs->notify, fs);
 	if (rc >= 0)
-		rc = forget_start(&fs->forget, fs);
-	if (rc >= 0)
 		rc = recompress_start(&recompress, fs);
 	if (rc >= 0)
 		rc = checkpoint_start(fs->checkpoint, fs->opt.commit);
@@ -233,8 +230,6 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 	checkpoint_stop(fs->checkpoint);
 	recompress_stop(recompress);
 	notify_stop(fs->notify);
-	forget_close(fs->forget);
-	fs->forget = NULL;
 	keeper_stop(fs->keeper);
 	fs->keeper = NULL;
 	notify_close(fs->notify); /* only now: a commit of the keeper may still tell of a change */

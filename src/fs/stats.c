@@ -83,7 +83,6 @@ static int print_memory(struct fs *fs, struct buf *out)
 		  {"evicted", cache.evicted}));
 	return GROUP(out, "memory", {"cache_bytes", cache.bytes}, {"cache_max", fs->opt.cache},
 		     {"dirty_bytes", budget_used(fs->budget)}, {"dirty_max", fs->opt.dirty_max},
-		     {"inodes", inodes_count(fs->inodes)}, {"inodes_max", fs->opt.inodes},
 		     {"resident_bytes", resident_bytes()});
 }
 

@@ -4,7 +4,6 @@
 #include "base/log.h"
 #include "fs/backing/claim.h"
 #include "fs/backing/mounts.h"
-#include "fs/ops/forget.h"
 #include "fs/ops/notify.h"
 #include "fs/ops/ops.h"
 #include "fs/ops/push.h"
@@ -133,8 +132,7 @@ static void stop_serving(struct stopper *s)
 	else
 		log_info("%s: still in use: detached; open files end here", fs->opt.mountpoint);
 	s->detached = place != MOUNTED || unmount(fs, true) == 0 || place_of_mount(fs) != MOUNTED;
-	notify_stop(fs->notify); /* all four may be waiting for replies of ours */
-	forget_stop(fs->forget);
+	notify_stop(fs->notify); /* all three may be waiting for replies of ours */
 	seek_queue_end(&fs->seeks);
 	push_end(fs);
 	fuse_session_exit(fs->session);

@@ -254,19 +254,13 @@ ssize_t readv(int fd, const struct iovec *v, int count)
 	return n;
 }
 
-#define NOTIFY_PRUNE 9 /* since Linux 6.18 */
-
 ssize_t writev(int fd, const struct iovec *v, int count)
 {
 	const struct fuse_out_header *h = v[0].iov_base;
 
-	bool notice = v[0].iov_len == sizeof *h && h->unique == 0;
-	if (notice && h->error == FUSE_NOTIFY_STORE && hit(CALL_STORE, "store"))
+	if (v[0].iov_len == sizeof *h && h->unique == 0 && h->error == FUSE_NOTIFY_STORE &&
+	    hit(CALL_STORE, "store"))
 		return fail();
-	if (notice && h->error == NOTIFY_PRUNE && control && control->calls & OLD_KERNEL) {
-		errno = EINVAL;
-		return -1;
-	}
 	return REAL(writev)(fd, v, count);
 }
 

@@ -68,7 +68,7 @@ int main(int argc, char **argv)
 	top = argc == 2 ? open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 	struct backing b = {.root = top, .proc = -1};
 	int fd = openat(top, "b", O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-	if (fd < 0 || fstat(fd, &e.st) < 0 || inodes_open(&t, &b, 100, 100) < 0)
+	if (fd < 0 || fstat(fd, &e.st) < 0 || inodes_open(&t, &b, 100) < 0)
 		return 2;
 	n = inode_from_entry(t, inodes_root(t), &e); /* a lookup's: it was "a" then */
 	inode_link_add(t, n, inodes_root(t), "b");

@@ -40,7 +40,7 @@ class Fault:
     """Lets the n-th backing call of a kind fail, in a daemon that starts from now on."""
 
     READ, WRITE, SPACE, SYNC, NAME, OPEN, FSYNC = 1, 2, 4, 8, 16, 32, 64
-    OLD_KERNEL = 128  # no call: it clears set-id bits itself, and does not prune
+    OLD_KERNEL = 128  # no call: it clears set-id bits itself
     MEMORY = 256  # the daemon's own; not where it is sanitized
     STORE = 512  # into the kernel's page cache, unasked
     ACCESS = 1024  # faccessat

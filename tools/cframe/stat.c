@@ -145,8 +145,6 @@ static void print_memory(const struct looks *l)
 		printf("  %-24s %14s of %s\n", name[i][2], used, most);
 	}
 	print_bytes(&(struct looks){.now = l->now}, "memory", "resident_bytes", "of the process");
-	printf("  %-24s %14.0f of %.0f\n", "files that are known", total(l, "memory", "inodes"),
-	       total(l, "memory", "inodes_max"));
 }
 
 static void print_times(const struct looks *l)

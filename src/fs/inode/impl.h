@@ -16,10 +16,6 @@ struct inodes {
 	unsigned nfds;                  /* descriptors that inodes have */
 	unsigned others;                /* open directories, files that are no frames, lock files */
 	unsigned limit;                 /* of the process; fixed */
-	uint64_t most;                  /* inodes that are not too many; fixed */
-	pthread_cond_t crowded;         /* there are more, or `alone` */
-	bool alone;                     /* nobody is to wait for that any more */
-	struct inode *hand;             /* inodes_pick_old begins here; NULL: at the oldest */
 	uint32_t generation;            /* of the inode that was added last */
 	atomic_uint nameless;           /* files without a name that are not closed yet */
 	_Atomic uint64_t nameless_when; /* meter_now when the last one lost its name; 0: none has */
@@ -37,9 +33,6 @@ bool table_is_of(const struct inode *n, const struct stat *st);
 
 /* Makes this the newest name, which comes first: it is the likeliest to be there. */
 void table_link_add(struct inode *n, struct inode *parent, const char *backing);
-
-/* Takes an inode out of the table. */
-void table_remove(struct inodes *t, struct inode *n);
 
 /* Drops references. An inode without any is erased, and freed by table_unlock. */
 void table_put(struct inodes *t, struct inode *n, uint64_t refs);

@@ -42,17 +42,10 @@ static void detached_remove(struct inode *n)
 		n->next_detached->detached_link = n->detached_link;
 }
 
-void table_remove(struct inodes *t, struct inode *n)
-{
-	if (t->hand == n)
-		t->hand = n->hh.next;
-	HASH_DEL(t->table, n);
-}
-
 static void detach(struct inodes *t, struct inode *n)
 {
 	if (!n->detached) {
-		table_remove(t, n);
+		HASH_DEL(t->table, n);
 		detached_add(t, n);
 	}
 	n->detached = true;
@@ -62,7 +55,7 @@ static void erase(struct inodes *t, struct inode *n)
 {
 	assert(!n->file && n->pins == 0);
 	if (!n->detached)
-		table_remove(t, n);
+		HASH_DEL(t->table, n);
 	else
 		detached_remove(n);
 	t->nfds -= n->fd >= 0;
@@ -106,7 +99,7 @@ void table_put(struct inodes *t, struct inode *n, uint64_t refs)
 	}
 }
 
-int inodes_open(struct inodes **out, struct backing *b, unsigned long limit, uint64_t most)
+int inodes_open(struct inodes **out, struct backing *b, unsigned long limit)
 {
 	struct inodes *t = mem_zalloc(sizeof *t);
 	struct inode *root = mem_zalloc(sizeof *root);
@@ -126,8 +119,6 @@ int inodes_open(struct inodes **out, struct backing *b, unsigned long limit, uin
 	pthread_mutex_init(&root->caps.lock, NULL);
 	t->backing = b;
 	t->limit = (unsigned)min_u64(limit, INT_MAX);
-	t->most = most;
-	pthread_cond_init(&t->crowded, NULL);
 	t->generation = (uint32_t)meter_now(); /* nor those of an earlier mount */
 	t->nfds = 1;
 	t->renames = 1;
@@ -165,7 +156,6 @@ void inodes_close(struct inodes *t)
 		erase_unused(t, t->detached);
 	pthread_mutex_lock(&t->lock);
 	table_unlock(t);
-	pthread_cond_destroy(&t->crowded);
 	pthread_mutex_destroy(&t->lock);
 	mem_free(t);
 }
@@ -206,8 +196,6 @@ static struct inode *add(struct inodes *t, const struct entry *e)
 	}
 	pthread_mutex_init(&n->lock, NULL);
 	pthread_mutex_init(&n->caps.lock, NULL);
-	if (HASH_COUNT(t->table) > t->most)
-		pthread_cond_signal(&t->crowded);
 	return n;
 }
 
@@ -353,7 +341,7 @@ static bool give_number(struct inodes *t, struct inode *n, const struct stat *st
 	HASH_FIND(hh, t->table, &key, sizeof key, other);
 	if (n->links->next || other)
 		return false;
-	table_remove(t, n);
+	HASH_DEL(t->table, n);
 	n->key = key;
 	n->birth = backing_birth(fd);
 	HASH_ADD(hh, t->table, key, sizeof n->key, n);

@@ -196,37 +196,12 @@ struct inode {
 
 /*
  * Borrows the backing directory. The process may have `limit` descriptors: at most a quarter of
- * them are kept that nobody is using. More than `most` inodes are too many: see inodes_await_crowd.
+ * them are kept that nobody is using.
  */
-NODISCARD int inodes_open(struct inodes **t, struct backing *b, unsigned long limit, uint64_t most);
+NODISCARD int inodes_open(struct inodes **t, struct backing *b, unsigned long limit);
 void inodes_close(struct inodes *t);
 
 struct inode *inodes_root(struct inodes *t);
-
-/* How many there are that can be found by their number. */
-uint64_t inodes_count(struct inodes *t);
-
-/*
- * For who has the kernel forget files when it remembers too many (inode/crowd.c). Waits until there
- * are. False: inodes_end_crowd was called.
- */
-bool inodes_await_crowd(struct inodes *t);
-void inodes_end_crowd(struct inodes *t);
-
-/* A name of a file that nobody has open. */
-struct old_name {
-	const struct inode *inode; /* may be gone   */
-	struct inode *parent;      /* a reference   */
-	enum node_kind kind;
-	char backing[NAME_MAX + 1];
-};
-
-/*
- * Sets out[0 .. n) to all names of files that have been known for long, and are neither open nor
- * directories. Returns how many; it looks at a few thousand inodes, and goes on from there the next
- * time.
- */
-unsigned inodes_pick_old(struct inodes *t, struct old_name *out, unsigned n);
 
 /*
  * The inode of an entry of `parent`, created if it is not known, with a new reference; NULL: out of
