@@ -9,22 +9,28 @@
  *
  * With "locks" behind these, owners can be set, and locks of files are those of SOURCE: two such
  * file systems of one directory are to their users what a network's file system is to two machines.
+ *
+ * With "slow" behind these, opening a file takes a while, as it does where a disk or a network is
+ * waited for. At its end it prints how many files were being opened at a time.
  */
 #define FUSE_USE_VERSION 31
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <fuse.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <time.h>
 #include <unistd.h>
 
 #define TOO_LONG 900
 
 static int source;
-static bool links;
+static bool links, slow;
+static _Atomic unsigned opening, opened_at_a_time;
 static char too_long[TOO_LONG + sizeof ".b2frame"]; /* x, and as often as that */
 
 static int result(long rc)
@@ -66,8 +72,20 @@ static int poor_create(const char *path, mode_t mode, struct fuse_file_info *fi)
 	return fd < 0 ? -errno : 0;
 }
 
+static void wait_as_for_a_disk(void)
+{
+	unsigned now = ++opening, most = opened_at_a_time;
+
+	while (now > most && !atomic_compare_exchange_weak(&opened_at_a_time, &most, now))
+		continue;
+	nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+	opening--;
+}
+
 static int poor_open(const char *path, struct fuse_file_info *fi)
 {
+	if (slow)
+		wait_as_for_a_disk();
 	return poor_create(path, 0, fi);
 }
 
@@ -186,12 +204,16 @@ int main(int argc, char **argv)
 	if (argc != 3 && argc != 4)
 		return 2;
 	links = argc == 4 && strcmp(argv[3], "links") == 0;
+	slow = argc == 4 && strcmp(argv[3], "slow") == 0;
 	bool locks = argc == 4 && strcmp(argv[3], "locks") == 0;
 	operations.flock = locks ? poor_flock : NULL;
 	operations.chown = locks ? poor_chown : NULL;
 	memset(too_long, 'x', TOO_LONG);
 	strcpy(too_long + TOO_LONG, ".b2frame");
 	source = open(argv[1], O_RDONLY | O_DIRECTORY);
-	char *args[] = {argv[0], argv[2], "-f", "-s", NULL};
-	return source < 0 ? 1 : fuse_main(4, args, &operations, NULL);
+	char *args[] = {argv[0], argv[2], "-f", slow ? NULL : "-s", NULL};
+	int rc = source < 0 ? 1 : fuse_main(slow ? 3 : 4, args, &operations, NULL);
+	if (slow)
+		printf("%u\n", opened_at_a_time);
+	return rc;
 }

@@ -35,7 +35,7 @@ class Poor:
 
     def start(self):
         argv = [POOR, self.source, self.path, *self.can]
-        self.proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL)
+        self.proc = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
         wait_until(lambda: is_mounted(self.path), 30, "mount of poor_fs")
 
     def names(self):
@@ -52,7 +52,7 @@ class Poor:
             return umount(self.path).returncode == 0 or not is_mounted(self.path)
 
         wait_until(done, 10, "umount of poor_fs")
-        self.proc.wait()
+        return self.proc.communicate()[0]
 
 
 @pytest.fixture
@@ -186,6 +186,34 @@ def test_a_name_that_is_too_long(mount, poor, work):
         assert got.returncode == 1 and len(said) == 1 and name in said[0], got
         assert said[0].endswith("File name too long")
     assert sorted(os.listdir(plain)) == ["a", "d"]
+
+
+@pytest.mark.concurrent
+@pytest.mark.parametrize("poor", [["slow"]], indirect=True)
+def test_a_listing_waits_for_several_files_at_a_time(mount, poor, work):
+    """And shows what it shows where it waits for none."""
+    first = Mount(work / "first", backing=poor.source).start()
+    (first.mnt / "frame").write_bytes(blob(1, 10_000, "text"))
+    (first.mnt / "dir").mkdir()
+    first.unmount()
+    frame = (poor.source / "frame.b2frame").read_bytes()
+    sizes = {f"file-{i:03}": 10_000 for i in range(500)} | {"frame": 10_000}
+    for name in sizes:
+        (poor.source / f"{name}.b2frame").write_bytes(frame)
+    for name, text in (
+        ("both", b"plain"),
+        ("both.b2frame", frame),
+        ("none.b2frame", b"no frame"),
+        ("plain", b""),
+    ):
+        (poor.source / name).write_bytes(text)
+        sizes[name] = len(text)
+    m = mount(backing=poor.path)
+    m.allow("none.b2frame: shown under its own name", "both.b2frame: shown under its own name")
+    listed = {e.name: e.is_file() and e.stat().st_size for e in os.scandir(m.mnt)}
+    assert listed == sizes | {"dir": False}
+    m.unmount()
+    assert int(poor.end()) > 1
 
 
 def overwrite(path, data, *seeds):

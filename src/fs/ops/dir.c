@@ -6,14 +6,16 @@
 
 #include "base/clock.h"
 #include "base/meter.h"
+#include "fs/backing/ahead.h"
 
 #include <dirent.h>
 #include <unistd.h>
 
 struct dir {
-	pthread_mutex_t lock; /* for the two below: seekdir and readdir are two steps */
+	pthread_mutex_t lock; /* for those below: seekdir and readdir are two steps */
 	DIR *dp;
-	off_t at;            /* where dp stands */
+	off_t at;    /* where dp stands                                       */
+	bool waited; /* the last answer had to wait for what is not in memory */
 };
 
 /* "." takes the right to search, which listing does not. */
@@ -124,6 +126,8 @@ struct listing {
 	bool plus;
 	struct buf *out;
 	size_t size;
+	unsigned listed;
+	uint64_t waits; /* of threads, ahead_waits */
 };
 
 /* True: it fits. `e` holds at least inode number and type. */
@@ -218,19 +222,41 @@ static void seek_to(DIR *dp, off_t off)
 	while (d && d->d_off != off);
 }
 
+static void stand_at(struct dir *dir, off_t off)
+{
+	if (off == dir->at)
+		return;
+	if (off == 0)
+		rewinddir(dir->dp);
+	else
+		seek_to(dir->dp, off);
+	dir->at = off;
+}
+
+/* Reads the headers of about as many entries as the answer has room for. */
+static void look_ahead(struct listing *l)
+{
+	struct finder finder = ops_finder(l->fs);
+	struct dir *dir = l->dir;
+	struct dirent *d;
+	struct ahead a;
+	size_t room = 0;
+
+	ahead_open(&a, &finder, dirfd(dir->dp));
+	while (room < l->size && (d = readdir(dir->dp)) && ahead_add(&a, d) >= 0)
+		room += l->plus ? fuse_add_direntry_plus(l->req, NULL, 0, d->d_name, NULL, 0)
+				: fuse_add_direntry(l->req, NULL, 0, d->d_name, NULL, 0);
+	seek_to(dir->dp, dir->at);
+	l->waits += ahead_run(&a);
+	ahead_close(&a);
+}
+
 /* An error counts only when nothing has been listed yet: the next call will meet it again. */
-static int list_some(struct listing *l, off_t off)
+static int list_entries(struct listing *l)
 {
 	struct dir *dir = l->dir;
 	struct dirent *d;
 
-	if (off != dir->at) {
-		if (off == 0)
-			rewinddir(dir->dp);
-		else
-			seek_to(dir->dp, off);
-		dir->at = off;
-	}
 	for (;;) {
 		errno = 0;
 		d = readdir(dir->dp);
@@ -241,7 +267,24 @@ static int list_some(struct listing *l, off_t off)
 			return 0;
 		}
 		dir->at = d->d_off;
+		l->listed++;
 	}
+}
+
+/*
+ * An answer that had to wait for most of its entries is followed by others that will: those are
+ * looked at by several threads at a time.
+ */
+static int list_some(struct listing *l, off_t off)
+{
+	stand_at(l->dir, off);
+	if (l->dir->waited)
+		look_ahead(l);
+	uint64_t before = ahead_waits();
+	int rc = list_entries(l);
+	l->waits += ahead_waits() - before;
+	l->dir->waited = l->waits > l->listed / 4;
+	return rc;
 }
 
 static void reply_listing(fuse_req_t req, size_t size, off_t off, struct fuse_file_info *fi,

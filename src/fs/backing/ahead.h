@@ -1,0 +1,38 @@
+/*
+ * Read-ahead for listings. What an entry is, its header says, and where that comes from a disk or
+ * from another machine, whoever asks for one after the other waits for each. Here several threads
+ * wait at a time; what they find is remembered (fs/backing/probe.h) for the listing that follows.
+ */
+#ifndef FS_BACKING_AHEAD_H
+#define FS_BACKING_AHEAD_H
+
+#include "base/buf.h"
+#include "fs/backing/entry.h"
+
+#include <dirent.h>
+#include <pthread.h>
+
+/* The entries of one directory that are about to be listed. */
+struct ahead {
+	struct finder finder;
+	int dirfd;
+	struct buf names; /* each with its NUL; owned */
+	unsigned n;
+	pthread_mutex_t lock; /* for the two below */
+	size_t next;          /* where the next name begins */
+	uint64_t waits;
+};
+
+void ahead_open(struct ahead *a, const struct finder *finder, int dirfd);
+void ahead_close(struct ahead *a);
+
+/* Takes the entry, if it has a header to be read. -ENOMEM. */
+NODISCARD int ahead_add(struct ahead *a, const struct dirent *d);
+
+/* Reads the headers of all. Returns how often a thread has waited, for a disk for example. */
+uint64_t ahead_run(struct ahead *a);
+
+/* How often this thread has waited so far. */
+uint64_t ahead_waits(void);
+
+#endif
