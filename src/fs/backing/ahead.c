@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #define THREADS 8      /* at a time, the caller's among them              */
-#define THREAD_NAMES 8 /* for each: to start it takes as long as some reads */
+#define THREAD_NAMES 4 /* for each: to start it takes as long as some reads */
 
 void ahead_open(struct ahead *a, const struct finder *finder, int dirfd)
 {

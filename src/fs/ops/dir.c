@@ -12,10 +12,9 @@
 #include <unistd.h>
 
 struct dir {
-	pthread_mutex_t lock; /* for those below: seekdir and readdir are two steps */
+	pthread_mutex_t lock; /* for the two below: seekdir and readdir are two steps */
 	DIR *dp;
-	off_t at;    /* where dp stands                                       */
-	bool waited; /* the last answer had to wait for what is not in memory */
+	off_t at;            /* where dp stands */
 };
 
 /* "." takes the right to search, which listing does not. */
@@ -222,6 +221,9 @@ static void seek_to(DIR *dp, off_t off)
 	while (d && d->d_off != off);
 }
 
+/* The waits of an answer of so many entries say little: "." and ".." are among them. */
+#define FEW 4
+
 static void stand_at(struct dir *dir, off_t off)
 {
 	if (off == dir->at)
@@ -272,18 +274,21 @@ static int list_entries(struct listing *l)
 }
 
 /*
- * An answer that had to wait for most of its entries is followed by others that will: those are
- * looked at by several threads at a time.
+ * An answer that had to wait for a disk is followed by others that will, in this directory and the
+ * next: their entries are looked at by several threads at a time.
  */
 static int list_some(struct listing *l, off_t off)
 {
+	atomic_bool *waits = &l->fs->listings_wait;
+
 	stand_at(l->dir, off);
-	if (l->dir->waited)
+	if (atomic_load(waits))
 		look_ahead(l);
 	uint64_t before = ahead_waits();
 	int rc = list_entries(l);
 	l->waits += ahead_waits() - before;
-	l->dir->waited = l->waits > l->listed / 4;
+	if (l->listed > FEW)
+		atomic_store(waits, l->waits > l->listed / 4);
 	return rc;
 }
 
