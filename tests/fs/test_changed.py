@@ -703,6 +703,24 @@ def test_a_frame_that_another_program_has_a_lease_on(mount):
     m.unmount()
 
 
+@pytest.mark.parametrize("flags", [os.O_RDONLY, os.O_RDWR])
+def test_who_looks_at_a_leased_frame_does_not_wait_for_who_opens_it(mount, flags):
+    """They waited for its inode's lock, up to 45 seconds."""
+    m = mount("attr_timeout=0,entry_timeout=60")
+    data = blob(1, 100_000, "text")
+    (m.mnt / "f").write_bytes(data)  # so what it is need not be read any more
+    with ThreadPoolExecutor(1) as pool:
+        with leased(m.stored("f")):
+            opening = pool.submit(os.open, m.mnt / "f", flags)
+            time.sleep(0.5)
+            looks = ThreadPoolExecutor(1).submit(os.stat, m.mnt / "f")
+            assert looks.result(timeout=10).st_size == len(data)
+            assert not opening.done()
+        fd = opening.result()
+    assert os.pread(fd, len(data), 0) == data
+    os.close(fd)
+
+
 def test_others_do_not_wait_for_a_lease(mount):
     """Forty open the file, which were all threads of the daemon for 45 seconds."""
     m = mount(start=False)

@@ -4,6 +4,7 @@
 #include "fs/file/load.h"
 #include "fs/file/share.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 /*
@@ -125,7 +126,29 @@ static bool wait_for_lock(struct fs *fs, struct inode *n, struct sidecar_busy *b
 	return comes;
 }
 
-/* The limit, in case another program takes the lock anew after each wait. */
+/*
+ * Waits for another program that has a lease on the frame: fcntl(2). That may take 45 seconds, and
+ * so it is not under n->lock either.
+ */
+static void wait_for_lease(struct fs *fs, struct inode *n, bool writable)
+{
+	int flags = writable ? O_RDWR : O_RDONLY, fd = inode_pin(fs->inodes, n);
+
+	if (fd < 0)
+		return;
+	int got = backing_reopen(&fs->backing, fd, flags | O_NONBLOCK);
+	if (got == -EAGAIN) {
+		bool relieved = relief_begin(&fs->relief);
+		got = backing_reopen(&fs->backing, fd, flags);
+		if (relieved)
+			relief_end(&fs->relief);
+	}
+	if (got >= 0)
+		close(got);
+	inode_unpin(fs->inodes, n);
+}
+
+/* The limit, in case another program takes the lock, or a lease, anew after each wait. */
 #define OPEN_WAITS 64
 
 int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
@@ -140,6 +163,7 @@ int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
 		pthread_mutex_unlock(&n->lock);
 		if (rc != -EAGAIN || o.unlocked)
 			return rc;
+		wait_for_lease(fs, n, writable);
 		o.unlocked = waits == OPEN_WAITS || !wait_for_lock(fs, n, &o.busy);
 	}
 }

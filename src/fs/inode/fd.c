@@ -346,9 +346,10 @@ static int promote_reader(struct inodes *t, struct inode *n, int *fd)
 	return lost ? -ESTALE : 1;
 }
 
-/* By the descriptor that it has, or gets now. */
+/* By the descriptor that it has, or gets now. Not waiting for a lease: n->lock is held. */
 static int promote_by_proc(struct inodes *t, struct inode *n, int flags)
 {
+	flags |= O_NONBLOCK;
 	int fd = inode_pin(t, n);
 	TRY(fd);
 	int real = backing_reopen(t->backing, fd, flags);
