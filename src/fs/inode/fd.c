@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* The LRU list holds exactly the inodes with fd >= 0, no pins and no open frame. */
 static void lru_add(struct inodes *t, struct inode *n)
 {
 	n->lru_older = t->newest;
@@ -22,18 +21,45 @@ static void lru_remove(struct inodes *t, struct inode *n)
 {
 	*(n->lru_newer ? &n->lru_newer->lru_older : &t->newest) = n->lru_older;
 	*(n->lru_older ? &n->lru_older->lru_newer : &t->oldest) = n->lru_newer;
+	n->lru_newer = n->lru_older = NULL;
 }
 
-static bool evictable(const struct inode *n)
+static bool is_listed(const struct inodes *t, const struct inode *n)
 {
-	return n->fd >= 0 && n->pins == 0 && !n->promoted;
+	return n->lru_newer || t->newest == n;
+}
+
+/*
+ * The LRU list holds exactly the inodes with a descriptor, no pins and no open frame: to be called
+ * when one of the three has changed. True: the inode was added; there may be too many by now.
+ */
+static bool lru_update(struct inodes *t, struct inode *n)
+{
+	bool evictable = n->fd >= 0 && n->pins == 0 && !n->promoted;
+
+	if (evictable == is_listed(t, n))
+		return false;
+	if (evictable)
+		lru_add(t, n);
+	else
+		lru_remove(t, n);
+	return evictable;
 }
 
 static void pin(struct inodes *t, struct inode *n)
 {
-	if (evictable(n))
-		lru_remove(t, n);
 	n->pins++;
+	lru_update(t, n);
+}
+
+/* For an inode that has no descriptor. */
+static bool fd_give(struct inodes *t, struct inode *n, int fd, bool readable)
+{
+	assert(n->fd < 0);
+	n->fd = fd;
+	n->readable = readable;
+	t->nfds++;
+	return lru_update(t, n);
 }
 
 /* From here on its number may be given to another file, which is told from it by its birth. */
@@ -44,6 +70,7 @@ static int fd_take(struct inodes *t, struct inode *n)
 	n->readable = false;
 	n->fd = -1;
 	t->nfds--;
+	lru_update(t, n);
 	return fd;
 }
 
@@ -59,10 +86,8 @@ static void trim_fds(struct inodes *t, unsigned max)
 
 	while (t->nfds > max && n) {
 		struct inode *next = n->lru_newer;
-		if (n->links) { /* without a name it could never be opened again */
-			lru_remove(t, n);
+		if (n->links) /* without a name it could never be opened again */
 			fd_close(t, n);
-		}
 		n = next;
 	}
 }
@@ -120,25 +145,19 @@ static void unpin(struct inodes *t, struct inode *n)
 {
 	assert(n->pins > 0);
 	n->pins--;
-	if (evictable(n)) {
-		lru_add(t, n);
+	if (lru_update(t, n))
 		trim_unused(t);
-	}
 }
 
 void table_fd_give(struct inodes *t, struct inode *n, int fd, bool readable)
 {
-	assert(n->fd < 0);
-	n->fd = fd;
-	n->readable = readable;
-	t->nfds++;
-	lru_add(t, n);
-	trim_unused(t);
+	if (fd_give(t, n, fd, readable))
+		trim_unused(t);
 }
 
 void table_fd_unlist(struct inodes *t, struct inode *n)
 {
-	if (evictable(n))
+	if (is_listed(t, n))
 		lru_remove(t, n);
 }
 
@@ -237,13 +256,10 @@ int inode_pin(struct inodes *t, struct inode *n)
 		}
 		TRY(fd);
 		pthread_mutex_lock(&t->lock);
-		if (n->fd < 0) {
-			n->fd = fd;
-			t->nfds++;
-			lru_add(t, n);
-		} else {
+		if (n->fd < 0)
+			fd_give(t, n, fd, false);
+		else
 			close(fd); /* another thread was faster */
-		}
 	}
 	pin(t, n);
 	int fd = n->fd;
@@ -385,20 +401,17 @@ int inode_promote(struct inodes *t, struct inode *n, int flags)
 int inode_promote_to_take(struct inodes *t, struct inode *n, int fd)
 {
 	pthread_mutex_lock(&t->lock);
-	if (evictable(n)) {
-		lru_remove(t, n);
+	if (is_listed(t, n))
 		fd_close(t, n);
-	}
+	n->promoted = true;
 	if (n->fd < 0) {
-		n->fd = fd;
-		t->nfds++;
+		fd_give(t, n, fd, false);
 	} else {
 		dup3(fd, n->fd, O_CLOEXEC);
 		close(fd);
 		fd = n->fd;
 	}
 	n->readable = false; /* whether it reads or writes: inode_demote closes it */
-	n->promoted = true;
 	pthread_mutex_unlock(&t->lock);
 	return fd;
 }
@@ -422,10 +435,8 @@ void inode_demote(struct inodes *t, struct inode *n)
 		dup3(fd, n->fd, O_CLOEXEC);
 		close(fd);
 	}
-	if (evictable(n)) {
-		lru_add(t, n);
+	if (lru_update(t, n))
 		trim_unused(t);
-	}
 	pthread_mutex_unlock(&t->lock);
 }
 
@@ -433,8 +444,7 @@ void inode_keep_take(struct inodes *t, struct inode *n, int fd)
 {
 	pthread_mutex_lock(&t->lock);
 	bool other = n->links && !t->backing->numbers_last;
-	if (other && evictable(n)) {
-		lru_remove(t, n);
+	if (other && is_listed(t, n)) {
 		fd_close(t, n);
 	} else if (!other && n->fd < 0) {
 		table_fd_give(t, n, fd, false);
