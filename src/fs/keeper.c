@@ -75,7 +75,7 @@ static int commit_one(struct file *f, enum round round, uint64_t *patience)
 	if (!logged && round == ROUND_LOGGED)
 		return 0;
 	/* Most is stored here, while writers go on: the commit, which stops them, does the rest. */
-	if (flush_submit_turn(f, FLUSH_ALL))
+	if (flush_submit_batch(f, FLUSH_ALL))
 		IGNORE(flush_wait(f)); /* the commit tries again, and reports what fails */
 	return patience ? commit_patiently(f, how, patience) : file_sync(f, how);
 }

@@ -99,7 +99,7 @@ static bool flush_some(struct budget *b, uint64_t ticket)
 		if (f->wants_commit && !f->sidecar.there)
 			/* or the file grows; its writer will be told */
 			IGNORE(file_commit_part(f));
-		started = flush_submit_turn(f, most) > 0;
+		started = flush_submit_batch(f, most) > 0;
 		pthread_mutex_lock(&b->lock);
 		uncommitted_unpin(f);
 	}

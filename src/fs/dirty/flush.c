@@ -18,11 +18,11 @@
 #define SMALL (16u << 10)
 
 /*
- * The number of chunks in a turn: at least so many, to keep the workers busy; or this fraction of
+ * The number of chunks in a batch: at least so many, to keep the workers busy; or this fraction of
  * the file, so that a file that is completely rewritten stays below 1.5 times its size.
  */
-#define TURN_LEAST 4u
-#define TURN_SHARE 12u
+#define BATCH_LEAST 4u
+#define BATCH_SHARE 12u
 
 /*
  * Full chunks wait for those before them, up to so many bytes: as much as the daemon's threads may
@@ -322,10 +322,10 @@ void flush_early(struct file *f, uint64_t end)
 		flush_run(&c->job);
 }
 
-static unsigned turn_size(struct file *f)
+static unsigned batch_size(struct file *f)
 {
-	uint64_t least = max_u64(TURN_LEAST, FLUSH_WHOLE / f->chunk_size);
-	return (unsigned)max_u64(least, frame_nchunks(f->frame) / TURN_SHARE);
+	uint64_t least = max_u64(BATCH_LEAST, FLUSH_WHOLE / f->chunk_size);
+	return (unsigned)max_u64(least, frame_nchunks(f->frame) / BATCH_SHARE);
 }
 
 /*
@@ -339,7 +339,7 @@ static bool is_full(const struct file *f, const struct dirty_chunk *c)
 
 static void submit_full(struct file *f, struct dirty_chunk *c)
 {
-	if (frame_slot(f->frame, c->n) != SLOT_STORED || count_replacing(f) < turn_size(f))
+	if (frame_slot(f->frame, c->n) != SLOT_STORED || count_replacing(f) < batch_size(f))
 		submit(f, c);
 }
 
@@ -388,12 +388,12 @@ void flush_if_full(struct file *f, struct dirty_chunk *c)
 	submit_successors(f);
 }
 
-unsigned flush_submit_turn(struct file *f, unsigned most)
+unsigned flush_submit_batch(struct file *f, unsigned most)
 {
 	struct dirty_chunk *c;
 
 	pthread_rwlock_wrlock(&f->lock);
-	unsigned at_once = turn_size(f), now = count_replacing(f), sent = 0;
+	unsigned at_once = batch_size(f), now = count_replacing(f), sent = 0;
 	f->dirty.held = 0;
 	for (uint32_t n = 0; (c = dirty_set_from(&f->dirty.dirty, n)); n++) {
 		n = c->n;

@@ -10,15 +10,15 @@
 #include <limits.h>
 
 /*
- * Chunks that replace stored ones are handed over in turns of a part of the file, so that a commit
- * between two turns can free what the first has replaced. A file of up to this size, in bytes, is
- * one turn, and goes from one committed state to the next as a whole.
+ * Chunks that replace stored ones are handed over in batches, each a part of the file, so that a
+ * commit between two batches can free what the first has replaced. A file of up to this size, in
+ * bytes, is one batch, and goes from one committed state to the next as a whole.
  */
 #define FLUSH_WHOLE (1u << 20)
 
 /*
  * To be called after a write to a DIRTY chunk. If it is full the workers get it, unless it has to
- * wait for chunks before it or for the next turn: then it stays DIRTY, as it does while an older
+ * wait for chunks before it or for the next batch: then it stays DIRTY, as it does while an older
  * copy is still FLUSHING. The file's lock is held for writing.
  *
  * Full chunks are handed over in the order in which they lie in the file, even if they arrive in
@@ -33,11 +33,11 @@ void flush_if_full(struct file *f, struct dirty_chunk *c);
 #define FLUSH_ALL UINT_MAX
 
 /*
- * Hands the next turn of DIRTY chunks to the workers, at most `most` of them; and those without
+ * Hands the next batch of DIRTY chunks to the workers, at most `most` of them; and those without
  * which there is no commit (must_store), however many. Returns how many are FLUSHING then. Takes
  * the file's lock.
  */
-unsigned flush_submit_turn(struct file *f, unsigned most);
+unsigned flush_submit_batch(struct file *f, unsigned most);
 
 /*
  * Waits until the workers have no chunk of the file. Returns the first failure since the last call.

@@ -239,7 +239,7 @@ int file_commit_part(struct file *f)
 		bool held_up = dirty_holds_up(&f->dirty), suspect = frame_suspect(f->frame);
 		pthread_rwlock_unlock(&f->lock);
 		if (held_up)
-			(void)flush_submit_turn(f, FLUSH_ALL);
+			(void)flush_submit_batch(f, FLUSH_ALL);
 		/*
 		 * Held up: the commit does without what fails. Suspect: chunks in flight may be
 		 * those whose sync failed.

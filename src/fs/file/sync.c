@@ -27,36 +27,36 @@ static unsigned count_dirty(struct file *f)
 	return n;
 }
 
-/* The state of a flush, in which chunks are sent in turns. */
-struct turns {
-	unsigned most;    /* chunks in the next turn                              */
+/* The state of a flush, in which chunks are sent in batches. */
+struct batches {
+	unsigned most;    /* chunks in the next batch                             */
 	unsigned waiting; /* chunks that are DIRTY still                          */
 	unsigned stuck;   /* `waiting` when room was last made inside the file     */
 };
 
 /*
- * Plans the next turn, after one in which `landed` chunks have been stored. On a full disk it takes
+ * Plans the next batch, after one in which `landed` chunks have been stored. On a full disk it has
  * at most twice as many chunks as have found room in this one: to send all of them each time would
  * encode the same chunks over and over for the few that find room, in time that grows with the
  * square of the file.
  *
- * True: the disk was full, but another turn is worth a try, since room was made inside the file, or
- * chunks that have not been tried may be small enough. False once no chunk gets stored that way.
+ * True: the disk was full, but another batch is worth a try, since room was made inside the file,
+ * or chunks that have not been tried may be small enough. False once no chunk gets stored that way.
  */
-static bool plan_turn(struct file *f, struct turns *t, int rc, unsigned landed)
+static bool plan_batch(struct file *f, struct batches *b, int rc, unsigned landed)
 {
-	bool full = err_is_full(rc), all = t->most == FLUSH_ALL;
+	bool full = err_is_full(rc), all = b->most == FLUSH_ALL;
 
 	if (full || !all)
-		t->most = landed ? 2 * landed : 1;
+		b->most = landed ? 2 * landed : 1;
 	if (!full)
 		return false;
-	if (t->waiting < t->stuck && file_make_room(f) == 0) {
-		t->stuck = t->waiting;
+	if (b->waiting < b->stuck && file_make_room(f) == 0) {
+		b->stuck = b->waiting;
 		return true;
 	}
-	if (t->waiting == t->stuck && !all) {
-		t->most = FLUSH_ALL; /* these are too large for what is free, others may fit */
+	if (b->waiting == b->stuck && !all) {
+		b->most = FLUSH_ALL; /* these are too large for what is free, others may fit */
 		return true;
 	}
 	return false;
@@ -65,24 +65,24 @@ static bool plan_turn(struct file *f, struct turns *t, int rc, unsigned landed)
 /* Stores everything DIRTY in the frame, or fails. The gate is held for writing. */
 static int flush_all(struct file *f)
 {
-	struct turns t = {.most = FLUSH_ALL, .stuck = UINT_MAX};
+	struct batches b = {.most = FLUSH_ALL, .stuck = UINT_MAX};
 
 	flush_small(f);
 	IGNORE(flush_wait(f)); /* what failed before is DIRTY again and gets its next try now */
-	t.waiting = count_dirty(f);
+	b.waiting = count_dirty(f);
 	for (;;) {
-		unsigned before = t.waiting, flushing = flush_submit_turn(f, t.most);
+		unsigned before = b.waiting, flushing = flush_submit_batch(f, b.most);
 		int rc = flush_wait(f);
-		t.waiting = count_dirty(f);
-		unsigned landed = before > t.waiting ? before - t.waiting : 0;
-		if (plan_turn(f, &t, rc, landed))
+		b.waiting = count_dirty(f);
+		unsigned landed = before > b.waiting ? before - b.waiting : 0;
+		if (plan_batch(f, &b, rc, landed))
 			continue;
 		TRY(rc);
 		if (!flushing) {
-			assert(!t.waiting); /* of what is DIRTY each turn sends something */
+			assert(!b.waiting); /* of what is DIRTY each batch sends something */
 			return 0;
 		}
-		if (t.waiting && f->wants_commit)
+		if (b.waiting && f->wants_commit)
 			TRY(file_commit_gated(f, COMMIT_PART));
 	}
 }
