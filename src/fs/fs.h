@@ -85,7 +85,7 @@ struct fs {
 	atomic_bool ending; /* `sync` opens the mount point, whatever else is open: stopper.c */
 	atomic_bool guarded; /* if killed, its connection is aborted: guard.h */
 	atomic_bool listings_wait; /* for headers that do not lie in memory: ops/dir.c */
-	atomic_int pushing; /* who may push a block to the kernel: ops/push.c */
+	atomic_int pushing; /* is a block pushed to the kernel? ops/push.c */
 	struct relief relief;
 	struct slow_reads slow;
 	/* linkat by descriptor was refused: [0] to root, [1] to root as another user */

@@ -9,8 +9,8 @@
 
 #include <sched.h>
 
-/* fs.pushing. ENDED is for ever. */
-enum push_turn { PUSH_FREE, PUSH_TAKEN, PUSH_ENDED };
+/* Values of fs.pushing: one block is pushed at a time. ENDED is for ever. */
+enum pushing { PUSH_NONE, PUSH_ONE, PUSH_ENDED };
 
 /* It is done in steps of so many bytes, after each of which others go first (goes_on). */
 #define STEP (64u << 10)
@@ -48,11 +48,12 @@ void push_leave(struct inode *n)
 	pthread_mutex_unlock(&n->lock);
 }
 
-static bool take_turn(struct fs *fs)
+/* False: another block is being pushed. Else that is excluded until it is PUSH_NONE again. */
+static bool try_begin(struct fs *fs)
 {
-	int free = PUSH_FREE;
+	int expected = PUSH_NONE;
 
-	return atomic_compare_exchange_strong(&fs->pushing, &free, PUSH_TAKEN);
+	return atomic_compare_exchange_strong(&fs->pushing, &expected, PUSH_ONE);
 }
 
 /*
@@ -72,7 +73,7 @@ bool push_begin(struct fs *fs, struct inode *n, const struct reply *answer, stru
 {
 	uint64_t len = answer->push.len;
 
-	if (!len || len > REPLY_PUSH_MAX || !fs->guarded || !take_turn(fs))
+	if (!len || len > REPLY_PUSH_MAX || !fs->guarded || !try_begin(fs))
 		return false;
 	pthread_mutex_lock(&n->lock);
 	bool suits = suits_inode_locked(n);
@@ -86,7 +87,7 @@ bool push_begin(struct fs *fs, struct inode *n, const struct reply *answer, stru
 	if (suits)
 		inode_get(fs->inodes, n);
 	else
-		atomic_store(&fs->pushing, PUSH_FREE);
+		atomic_store(&fs->pushing, PUSH_NONE);
 	return suits;
 }
 
@@ -178,7 +179,7 @@ void push_run(struct fs *fs, struct push *p, struct reply *room)
 		push_step(fs, p, p->at + done, min_u64(STEP, p->len - done), room);
 	struct deferred *waited = leave_inode(fs, p);
 	inode_put(fs->inodes, p->inode, 1);
-	atomic_store(&fs->pushing, PUSH_FREE);
+	atomic_store(&fs->pushing, PUSH_NONE);
 	serve(waited); /* requests like others: another push need not wait for them */
 }
 
@@ -186,11 +187,11 @@ void push_run(struct fs *fs, struct push *p, struct reply *room)
 
 void push_end(struct fs *fs)
 {
-	int turn = PUSH_FREE;
+	int expected = PUSH_NONE;
 
-	while (!atomic_compare_exchange_strong(&fs->pushing, &turn, PUSH_ENDED) &&
-	       turn != PUSH_ENDED) {
+	while (!atomic_compare_exchange_strong(&fs->pushing, &expected, PUSH_ENDED) &&
+	       expected != PUSH_ENDED) {
 		clock_sleep(LOOK_EVERY_NS);
-		turn = PUSH_FREE;
+		expected = PUSH_NONE;
 	}
 }
