@@ -32,7 +32,10 @@ NODISCARD int commit_header(struct frame *f, const struct header_root *root, uin
 /* Syncs everything that was written, the newest root included. */
 NODISCARD int commit_sync(struct frame *f);
 
-/* A number larger than those of all roots before, including those that another program hid. */
+/*
+ * A number larger than those of all roots before, including those that another program hid. The
+ * next 31 will have other residues modulo 32, by which a root's end is chosen.
+ */
 uint64_t commit_next_seq(const struct frame *f);
 
 /*

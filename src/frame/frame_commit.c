@@ -35,16 +35,16 @@
 
 #define SECTOR 512u /* what a disk writes whole or not at all */
 
-/* A root's end depends on its number modulo this: see slack_at. */
-#define TURNS 32u
+/* The end of a root has the residue of its number modulo this: see slack_at. */
+#define RESIDUES 32u
 
 /* Bytes that may be put before a trailer, to move its end. */
-#define SLACK_ROOM (4 * TURNS)
+#define SLACK_ROOM (4 * RESIDUES)
 
 uint64_t commit_next_seq(const struct frame *f)
 {
 	uint64_t seq = max_u64(f->seq + 1, max_u64(f->floor, clock_read(CLOCK_REALTIME)));
-	return seq + (f->seq + 1 - seq) % TURNS; /* the next turn, also of another opening */
+	return seq + (f->seq + 1 - seq) % RESIDUES; /* the next, also in another opening */
 }
 
 int commit_header(struct frame *f, const struct header_root *root, uint32_t trailer_len,
@@ -165,11 +165,11 @@ static bool root_ends_at(struct frame *f, uint64_t end)
  */
 static uint32_t slack_at(struct frame *f, const struct draft *d, uint64_t end)
 {
-	uint32_t slack = (uint32_t)((d->seq - end) % TURNS);
+	uint32_t slack = (uint32_t)((d->seq - end) % RESIDUES);
 	/* There are four places. One may split it, so an old root rules out two at most. */
-	while (splits_print(end + slack) || (!d->synced && slack + 2 * TURNS < SLACK_ROOM &&
+	while (splits_print(end + slack) || (!d->synced && slack + 2 * RESIDUES < SLACK_ROOM &&
 					     root_ends_at(f, end + slack)))
-		slack += TURNS;
+		slack += RESIDUES;
 	assert(slack < SLACK_ROOM);
 	return slack;
 }
@@ -267,7 +267,7 @@ static int write_root(struct frame *f, struct draft *d)
 int commit_index(struct frame *f, const struct content *has, enum durability how)
 {
 	struct draft d = {.has = *has, .seq = commit_next_seq(f)};
-	f->seq = d.seq; /* also where it fails: the next one takes the next turn */
+	f->seq = d.seq; /* also where it fails: the next one ends elsewhere */
 	if (!has->part && !has->moved) {
 		/* all is in the index, whether or not this root gets to the disk */
 		f->full = d.seq;
