@@ -90,8 +90,8 @@ int tune_look_for_repeats(struct tuner *t)
 	struct tune_trial best = {.stored = UINT32_MAX};
 	struct pipeline plain;
 	bool reaches = t->goal->base.codec == CODEC_ZSTD; /* the others reach back 64 KiB */
-	bool free = t->goal->free_blocksize && t->goal->aim != TUNE_SPEED;
-	if (!reaches || !free || whole.n <= 4 * FAR || t->offset < r->no_repeats ||
+	bool may_be_large = t->goal->free_blocksize && t->goal->aim != TUNE_SPEED;
+	if (!reaches || !may_be_large || whole.n <= 4 * FAR || t->offset < r->no_repeats ||
 	    !comes_again(whole))
 		return 0;
 	t->gathered = whole;
