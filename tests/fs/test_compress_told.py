@@ -67,6 +67,15 @@ def test_a_line_is_a_line_whatever_the_name(tmp_path):
     assert cframe("info", nosuch, code=1).count("\n") == 1
 
 
+def test_an_empty_name_can_be_seen(tmp_path):
+    """An unset variable of a shell script becomes one."""
+    said = "cframe: '': No such file or directory\n"
+    for command in ("info", "cat", "ls", "stat", "tune", "extract"):
+        assert cframe(command, "", code=1) == said
+    for args in (["", tmp_path / "made"], [tmp_path, ""]):
+        assert compress(*args, code=1) == said
+
+
 def test_files_without_a_length_are_told(tmp_path):
     made, name = tmp_path / "made", "/proc/self/stat"
     for command in (["compress", name, made], ["extract", "-C", made, name]):

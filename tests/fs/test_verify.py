@@ -437,6 +437,7 @@ def test_files_that_go_are_no_problem(mount):
         assert {verify(m.backing) for _ in range(20)} == {(0, "")}
     nosuch = m.backing / "nosuch.b2frame"
     assert verify(nosuch) == (1, f"{nosuch}: No such file or directory\n")
+    assert verify("") == (1, "'': No such file or directory\n")
 
 
 @pytest.mark.release

@@ -50,7 +50,7 @@ void item_say_rc(struct walk *w, const struct item *i, int rc)
 	if (is_of_target(i, rc)) {
 		item_say_target(w, i, rc);
 	} else {
-		tool_say("%s: %s", i->from, tool_err_text(rc, text));
+		tool_say("%s: %s", tool_name_text(i->from), tool_err_text(rc, text));
 		w->failed = true;
 	}
 }

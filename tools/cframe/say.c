@@ -40,8 +40,14 @@ void tool_print_line(const char *text)
 	}
 }
 
+const char *tool_name_text(const char *name)
+{
+	return *name ? name : "''";
+}
+
 void tool_print_path(const char *path)
 {
+	path = tool_name_text(path);
 	if (isatty(STDOUT_FILENO))
 		tool_print_line(path);
 	else
@@ -106,7 +112,7 @@ const char *tool_err_text(int rc, char text[static TOOL_TEXT_MAX])
 int tool_fail(const char *file, int rc)
 {
 	char text[TOOL_TEXT_MAX];
-	tool_say("%s: %s", file, tool_err_text(rc, text));
+	tool_say("%s: %s", tool_name_text(file), tool_err_text(rc, text));
 	return 1;
 }
 

@@ -8,6 +8,9 @@
 /* Prints the text as a single line: control characters in names become '?'. */
 void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* A name as it stands in a line: that of an empty one is '', or there would be nothing to see. */
+const char *tool_name_text(const char *name);
+
 /* Prints "FILE: why" for a negative errno. */
 int tool_fail(const char *file, int rc);
 
@@ -28,8 +31,8 @@ int tool_busy(const char *file);
 void tool_print_line(const char *text);
 
 /*
- * The same for a name, which scripts may want unchanged: control characters are replaced only on a
- * terminal.
+ * The same for a name (tool_name_text), which scripts may want unchanged: control characters are
+ * replaced only on a terminal.
  */
 void tool_print_path(const char *path);
 

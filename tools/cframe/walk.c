@@ -35,7 +35,7 @@ static void path_pop(struct buf *path, size_t before)
 
 void walk_note(struct walk *w, const char *text)
 {
-	tool_say("%s: %s", (const char *)w->from.p, text);
+	tool_say("%s: %s", tool_name_text((const char *)w->from.p), text);
 }
 
 void walk_say(struct walk *w, const char *text)
