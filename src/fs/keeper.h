@@ -1,7 +1,6 @@
 /*
- * The keeper: a thread that commits what was written a while ago. When the mount first answers, it
- * does what has to be done through the mount: it reads its device number, arms the guard and sets
- * the kernel's read-ahead.
+ * The keeper: a thread that commits what was written a while ago. Before that it does what can only
+ * be done once the mount answers (mounted.h).
  */
 #ifndef FS_KEEPER_H
 #define FS_KEEPER_H
@@ -10,7 +9,7 @@
 
 struct keeper;
 
-/* Starts the thread. It calls `answered` once, when a stat of the mount point has returned. */
+/* Starts the thread. It calls `answered` once, after mounted_begin. */
 NODISCARD int keeper_start(struct keeper **k, struct fs *fs, void (*answered)(void *), void *ctx);
 
 /* To be called when INIT is answered: from then on the mount can be accessed. */
