@@ -1,7 +1,7 @@
 /*
  * Committing an open file: what is in its frame goes to the disk. Along with it: the times and
  * capabilities of the inode, which our own writes would change, and the locks of other programs
- * (share.h). Dirty chunks are stored in the frame before that: sync.c.
+ * (share.h). Dirty chunks are stored in the frame before that: drain.h.
  *
  * Unless said otherwise the gate is held for writing; neither the file's lock nor that of the inode
  * is.

@@ -6,6 +6,7 @@
 
 #include "fs/dirty/flush.h"
 #include "fs/file/commit.h"
+#include "fs/file/drain.h"
 #include "fs/file/log.h"
 #include "fs/file/loss.h"
 #include "fs/file/open.h"
@@ -15,77 +16,8 @@
 #include "fs/room.h"
 #include "fs/workspace.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <limits.h>
 
-static unsigned count_dirty(struct file *f)
-{
-	pthread_rwlock_rdlock(&f->lock);
-	unsigned n = f->dirty.dirty.count;
-	pthread_rwlock_unlock(&f->lock);
-	return n;
-}
-
-/* The state of a flush, in which chunks are sent in batches. */
-struct batches {
-	unsigned most;    /* chunks in the next batch                             */
-	unsigned waiting; /* chunks that are DIRTY still                          */
-	unsigned stuck;   /* `waiting` when room was last made inside the file     */
-};
-
-/*
- * Plans the next batch, after one in which `landed` chunks have been stored. On a full disk it has
- * at most twice as many chunks as have found room in this one: to send all of them each time would
- * encode the same chunks over and over for the few that find room, in time that grows with the
- * square of the file.
- *
- * True: the disk was full, but another batch is worth a try, since room was made inside the file,
- * or chunks that have not been tried may be small enough. False once no chunk gets stored that way.
- */
-static bool plan_batch(struct file *f, struct batches *b, int rc, unsigned landed)
-{
-	bool full = err_is_full(rc), all = b->most == FLUSH_ALL;
-
-	if (full || !all)
-		b->most = landed ? 2 * landed : 1;
-	if (!full)
-		return false;
-	if (b->waiting < b->stuck && file_make_room(f) == 0) {
-		b->stuck = b->waiting;
-		return true;
-	}
-	if (b->waiting == b->stuck && !all) {
-		b->most = FLUSH_ALL; /* these are too large for what is free, others may fit */
-		return true;
-	}
-	return false;
-}
-
-/* Stores everything DIRTY in the frame, or fails. The gate is held for writing. */
-static int flush_all(struct file *f)
-{
-	struct batches b = {.most = FLUSH_ALL, .stuck = UINT_MAX};
-
-	flush_small(f);
-	IGNORE(flush_wait(f)); /* what failed before is DIRTY again and gets its next try now */
-	b.waiting = count_dirty(f);
-	for (;;) {
-		unsigned before = b.waiting, flushing = flush_submit_batch(f, b.most);
-		int rc = flush_wait(f);
-		b.waiting = count_dirty(f);
-		unsigned landed = before > b.waiting ? before - b.waiting : 0;
-		if (plan_batch(f, &b, rc, landed))
-			continue;
-		TRY(rc);
-		if (!flushing) {
-			assert(!b.waiting); /* of what is DIRTY each batch sends something */
-			return 0;
-		}
-		if (b.waiting && f->wants_commit)
-			TRY(file_commit_gated(f, COMMIT_PART));
-	}
-}
 
 /*
  * A file whose length has come to end within an item is encoded anew, as policy.h says, so that the
@@ -182,7 +114,7 @@ static int store_all_anew(struct file *f, unfit_fn *unfit, bool *may_be)
 			rc = store_anew(f, n);
 	*may_be = rc < 0; /* the next commit goes on with the rest */
 	pthread_rwlock_unlock(&f->lock);
-	return rc < 0 ? rc : flush_all(f);
+	return rc < 0 ? rc : file_drain(f);
 }
 
 /*
@@ -262,7 +194,7 @@ static int sync_gated(struct file *f, enum durability how)
 		return -EIO;
 	/* even a clean commit may touch the file: its mtime is kept in every case */
 	times_hold(f->inode, f->fd);
-	int rc = flush_all(f);
+	int rc = file_drain(f);
 	if (rc == -EIO) /* what lies under one chunk cannot be read: the others need not wait */
 		IGNORE(file_commit_gated(f, COMMIT_PART));
 	TRY(rc);

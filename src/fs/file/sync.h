@@ -1,6 +1,6 @@
 /*
- * From memory into the frame, and from there to the disk. The commit itself: commit.h; what cannot
- * go that way: loss.h.
+ * From memory into the frame (drain.h), and from there to the disk (commit.h). What cannot go that
+ * way: loss.h.
  */
 #ifndef FS_FILE_SYNC_H
 #define FS_FILE_SYNC_H

@@ -1,0 +1,74 @@
+#include "fs/file/drain.h"
+
+#include "fs/dirty/flush.h"
+#include "fs/file/commit.h"
+
+#include <assert.h>
+#include <limits.h>
+
+static unsigned count_dirty(struct file *f)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	unsigned n = f->dirty.dirty.count;
+	pthread_rwlock_unlock(&f->lock);
+	return n;
+}
+
+/* How far the batches have got. */
+struct batches {
+	unsigned most;    /* chunks in the next batch                             */
+	unsigned waiting; /* chunks that are DIRTY still                          */
+	unsigned stuck;   /* `waiting` when room was last made inside the file    */
+};
+
+/*
+ * Plans the next batch, after one in which `landed` chunks have been stored. On a full disk it has
+ * at most twice as many chunks as have found room in this one: to send all of them each time would
+ * encode the same chunks over and over for the few that find room, in time that grows with the
+ * square of the file.
+ *
+ * True: the disk was full, but another batch is worth a try, since room was made inside the file,
+ * or chunks that have not been tried may be small enough. False once no chunk gets stored that way.
+ */
+static bool plan_batch(struct file *f, struct batches *b, int rc, unsigned landed)
+{
+	bool full = err_is_full(rc), all = b->most == FLUSH_ALL;
+
+	if (full || !all)
+		b->most = landed ? 2 * landed : 1;
+	if (!full)
+		return false;
+	if (b->waiting < b->stuck && file_make_room(f) == 0) {
+		b->stuck = b->waiting;
+		return true;
+	}
+	if (b->waiting == b->stuck && !all) {
+		b->most = FLUSH_ALL; /* these are too large for what is free, others may fit */
+		return true;
+	}
+	return false;
+}
+
+int file_drain(struct file *f)
+{
+	struct batches b = {.most = FLUSH_ALL, .stuck = UINT_MAX};
+
+	flush_small(f);
+	IGNORE(flush_wait(f)); /* what failed before is DIRTY again and gets its next try now */
+	b.waiting = count_dirty(f);
+	for (;;) {
+		unsigned before = b.waiting, flushing = flush_submit_batch(f, b.most);
+		int rc = flush_wait(f);
+		b.waiting = count_dirty(f);
+		unsigned landed = before > b.waiting ? before - b.waiting : 0;
+		if (plan_batch(f, &b, rc, landed))
+			continue;
+		TRY(rc);
+		if (!flushing) {
+			assert(!b.waiting); /* of what is DIRTY each batch sends something */
+			return 0;
+		}
+		if (b.waiting && f->wants_commit)
+			TRY(file_commit_gated(f, COMMIT_PART));
+	}
+}
