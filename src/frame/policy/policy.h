@@ -24,7 +24,7 @@
  *
  * Where the reference itself changes a file whose header says 1 for its length, it writes chunks
  * that break the last two rules once the header has its items again: these are stored anew then, in
- * files of up to 16 MiB (fs/file/sync.c).
+ * files of up to 16 MiB (fs/file/refit.h).
  *
  * Choices are made in the order in which chunks were handed to the workers: each chunk has a turn,
  * and waits for those before it. That is the order in which they lie in the file, unless it is

@@ -32,7 +32,8 @@ struct dirty_chunk {
 	uint32_t n; /* the chunk's number in the file */
 	/*
 	 * What the frame has of the chunk no longer fits the file: it has a wrong length, or was
-	 * made a hole to free its place (sync.c). No commit is made before this copy is stored.
+	 * made a hole to free its place (file/refit.c). No commit is made before this copy is
+	 * stored.
 	 */
 	bool must_store;
 	bool whole; /* the content is in `bytes`, else in `pages` */

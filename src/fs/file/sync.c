@@ -1,7 +1,3 @@
-/*
- * Syncing an open file: data in memory is stored in the frame, and gets to the disk by a commit
- * (commit.h) or by the intent log (log.h).
- */
 #include "fs/file/sync.h"
 
 #include "fs/dirty/flush.h"
@@ -10,132 +6,14 @@
 #include "fs/file/log.h"
 #include "fs/file/loss.h"
 #include "fs/file/open.h"
+#include "fs/file/refit.h"
 #include "fs/file/share.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 #include "fs/room.h"
-#include "fs/workspace.h"
 
 #include <errno.h>
 
-
-/*
- * A file whose length has come to end within an item is encoded anew, as policy.h says, so that the
- * reference can read every slice of it; so may some chunks be where it is whole items again. For a
- * file larger than this, that would cost too much: its chunks stay.
- */
-#define BYTEWISE_MAX (16u << 20)
-
-static bool must_become_bytewise(struct file *f)
-{
-	uint64_t size = frame_size(f->frame);
-
-	return f->maybe_typed && size <= BYTEWISE_MAX &&
-	       policy_wants_bytewise(&f->policy, size, f->chunk_size);
-}
-
-/* The header had 1 as the item size, and has the true one again, at the latest by this commit. */
-static bool must_have_items(struct file *f)
-{
-	uint64_t size = frame_size(f->frame);
-	uint32_t item = frame_chunk_item(f->frame);
-
-	return f->maybe_foreign && size <= BYTEWISE_MAX && item > 1 && size % item == 0 &&
-	       f->chunk_size % item == 0;
-}
-
-typedef bool unfit_fn(const struct file *f, const struct chunk *c);
-
-/* The chunk has items of more than a byte. */
-static bool is_typed(const struct file *f, const struct chunk *c)
-{
-	(void)f;
-	return c->typesize > 1;
-}
-
-/* A chunk that the reference wrote while the header had 1, and cannot read beside others. */
-static bool is_foreign(const struct file *f, const struct chunk *c)
-{
-	return c->typesize == 1 && (c->kind == CHUNK_VALUE ||
-				    c->blocksize % frame_chunk_item(f->frame) == 0);
-}
-
-/* A hole has the items that the header names. */
-static bool is_unfit(struct file *f, uint32_t n, struct workspace *ws, unfit_fn *unfit)
-{
-	struct chunk c = {0};
-	bool is = !frame_is_hole(f->frame, n) &&
-		  frame_load_chunk(f->frame, n, ws->scratch, &c) >= 0 && unfit(f, &c);
-	chunk_deinit(&c);
-	return is;
-}
-
-/*
- * Makes chunk n DIRTY as a whole, so that it is encoded and stored again. If no root refers to its
- * place, that is freed first, so that the new one need not lie behind it. Otherwise the old chunk
- * stays as long as the new one may still be lost. So does one that cannot be read, for which the
- * others need not wait.
- */
-static int store_anew(struct file *f, uint32_t n)
-{
-	struct dirty_chunk *c;
-
-	int rc = dirty_get_whole(f, n, &c);
-	if (rc == -EBADMSG || rc == -ENOTSUP || rc == -EIO)
-		return 0;
-	TRY(rc);
-	if (!frame_slot_is_new(f->frame, n))
-		return 0;
-	c->must_store = true; /* no root may say that it is a hole */
-	frame_put_zeros(f->frame, n);
-	return 0;
-}
-
-/*
- * Stores again the chunks that do not suit the length of the file: it is no whole number of items
- * any more, so that they must not have items (policy.h); or it is one again. So are the other
- * chunks of this commit: they lie between the former, which would leave gaps. *may_be: whether the
- * file may have such chunks.
- */
-static int store_all_anew(struct file *f, unfit_fn *unfit, bool *may_be)
-{
-	struct workspace *ws = workspace_get();
-	int rc = ws ? 0 : -ENOMEM;
-	bool any = false;
-
-	pthread_rwlock_wrlock(&f->lock);
-	for (uint32_t n = 0; rc >= 0 && n < frame_nchunks(f->frame); n++)
-		if (is_unfit(f, n, ws, unfit)) {
-			rc = store_anew(f, n);
-			any = true;
-		}
-	for (uint32_t n = 0; any && rc >= 0 && n < frame_nchunks(f->frame); n++)
-		if (frame_slot_is_new(f->frame, n))
-			rc = store_anew(f, n);
-	*may_be = rc < 0; /* the next commit goes on with the rest */
-	pthread_rwlock_unlock(&f->lock);
-	return rc < 0 ? rc : file_drain(f);
-}
-
-/*
- * All of the file comes into memory for that, which cannot wait for the budget: a writer that waits
- * there may want the gate. So it is one file at a time.
- */
-static int store_unfit(struct file *f, unfit_fn *unfit, bool *may_be)
-{
-	pthread_mutex_lock(&f->fs->bytewise);
-	int rc = store_all_anew(f, unfit, may_be);
-	pthread_mutex_unlock(&f->fs->bytewise);
-	return rc;
-}
-
-/* Has chunks stored anew whose items do not suit the length that the file has now. */
-static int fit_items(struct file *f)
-{
-	if (must_become_bytewise(f))
-		return store_unfit(f, is_typed, &f->maybe_typed);
-	return must_have_items(f) ? store_unfit(f, is_foreign, &f->maybe_foreign) : 0;
-}
 
 /*
  * What is durable is to say so, and to be found without us. The file gets writable for that, if it
@@ -200,7 +78,7 @@ static int sync_gated(struct file *f, enum durability how)
 	TRY(rc);
 	if (file_has_refused(f))
 		return file_commit_gated(f, COMMIT_PART);
-	TRY(fit_items(f));
+	TRY(file_refit(f));
 	TRY(file_commit_gated(f, how));
 	if (how == COMMIT_SYNC)
 		file_log_committed(f);

@@ -1,0 +1,16 @@
+/*
+ * Chunks whose items do not suit the length of the file any more (frame/policy/policy.h): the
+ * reference could not read them, or not all slices of the file.
+ */
+#ifndef FS_FILE_REFIT_H
+#define FS_FILE_REFIT_H
+
+#include "fs/file/file.h"
+
+/*
+ * Before a commit, after file_drain: stores such chunks anew, in a file of up to 16 MiB. After a
+ * failure the next commit goes on with the rest. The gate is held for writing.
+ */
+NODISCARD int file_refit(struct file *f);
+
+#endif
