@@ -85,7 +85,7 @@ static void lose(struct file *f, uint32_t n, int rc)
 	log_err("%s: what was written to chunk %u is lost: %s", name, n,
 		err_text(rc, text, sizeof text));
 	/* If part of it was synced, the intent log may now have the only copy. */
-	intent_copy_aside(f->fs->intent, &f->unsynced.mark);
+	intent_link_aside(f->fs->intent, &f->unsynced.mark);
 	file_lose(f, rc);
 }
 

@@ -199,7 +199,7 @@ static int commit(struct file *f, enum durability how)
 	enum sidecar_entered entered = SIDECAR_NONE;
 	bool writes;
 
-	intent_try_aside(f->fs->intent);
+	intent_retry_aside(f->fs->intent);
 	if (might_write(f, how))
 		TRY(file_enter_commit(f, &entered));
 	else if (how == COMMIT_SYNC)

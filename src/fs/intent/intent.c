@@ -115,7 +115,7 @@ void intent_close(struct intent *log)
 {
 	if (!log)
 		return;
-	intent_try_aside(log);
+	intent_retry_aside(log);
 	for (unsigned i = 0; i < log->nowed; i++)
 		close(log->owed[i]);
 	if (log->needed && log->fd >= 0)
@@ -329,11 +329,11 @@ bool intent_owe(struct intent *log, struct intent_mark *mark, int fd)
  * By a hard link, so that the next mount finds the records of the other files as well, as long as
  * these are needed.
  */
-static void link_aside(struct intent *log)
+static void give_second_name(struct intent *log)
 {
 	char name[sizeof INTENT_ASIDE + 12];
 
-	for (unsigned i = 1; !log->aside && i < 10000; i++) {
+	for (unsigned i = 1; !log->aside && i <= INTENT_ASIDE_MOST; i++) {
 		snprintf(name, sizeof name, INTENT_ASIDE "%u", i);
 		if (linkat(log->backing->root, NAMES_INTENT, log->backing->root, name, 0) == 0) {
 			log->aside = true;
@@ -348,10 +348,10 @@ static void link_aside(struct intent *log)
 }
 
 /* The lock is held, but not all the time. What stays stranded is tried again later. */
-static void try_aside(struct intent *log)
+static void settle_stranded(struct intent *log)
 {
 	if (log->stranded)
-		link_aside(log);
+		give_second_name(log);
 	if (log->aside) {
 		unsigned files = log->stranded;
 		log->stranded = 0;
@@ -359,12 +359,12 @@ static void try_aside(struct intent *log)
 	}
 }
 
-void intent_try_aside(struct intent *log)
+void intent_retry_aside(struct intent *log)
 {
 	if (!log || !atomic_load(&log->stranded))
 		return;
 	pthread_mutex_lock(&log->lock);
-	try_aside(log);
+	settle_stranded(log);
 	pthread_mutex_unlock(&log->lock);
 }
 
@@ -375,17 +375,17 @@ void intent_keep_aside(struct intent *log, struct intent_mark *mark)
 	pthread_mutex_lock(&log->lock);
 	log->stranded += mark->logged;
 	mark->logged = false;
-	try_aside(log);
+	settle_stranded(log);
 	pthread_mutex_unlock(&log->lock);
 }
 
-void intent_copy_aside(struct intent *log, struct intent_mark *mark)
+void intent_link_aside(struct intent *log, struct intent_mark *mark)
 {
 	if (!log)
 		return;
 	pthread_mutex_lock(&log->lock);
 	if (mark->logged)
-		link_aside(log);
+		give_second_name(log);
 	if (mark->logged && !log->aside) {
 		log->stranded++;
 		mark->logged = false;
@@ -423,7 +423,7 @@ static void settle_owed(struct intent *log, bool safe)
 		forget(log, 1);
 	else
 		log->stranded++;
-	try_aside(log);
+	settle_stranded(log);
 	pthread_mutex_unlock(&log->lock);
 }
 
@@ -440,7 +440,7 @@ void intent_settle(struct intent *log, atomic_bool *failed)
 	unsigned removed = log->removed;
 	log->removed = 0;
 	pthread_mutex_unlock(&log->lock);
-	intent_try_aside(log);
+	intent_retry_aside(log);
 	settle_removed(log, removed);
 	for (unsigned i = 0; i < n; i++) {
 		bool safe = fdatasync(fds[i]) == 0;

@@ -19,7 +19,13 @@
 
 #include <stdatomic.h>
 
+/*
+ * The name, with a number behind it, by which the log's file is kept for the user where it has what
+ * was synced and is in no frame: a log that could not be applied, or one that goes on without those
+ * records.
+ */
 #define INTENT_ASIDE "cframefs-intent.unapplied."
+#define INTENT_ASIDE_MOST 9999 /* the last number */
 
 /*
  * How many directories in each other the next mount looks through for the frames of a log; it has a
@@ -90,21 +96,22 @@ void intent_settle(struct intent *log, atomic_bool *failed);
 
 /*
  * To be called for a file whose records are needed but cannot be used now: the log's file gets a
- * second name, by which it is kept.
+ * second name (INTENT_ASIDE), by which it is kept. intent_has is false from then on.
  */
 void intent_keep_aside(struct intent *log, struct intent_mark *mark);
 
 /*
- * The same for a file of which a part will be lost: the next mount may still need the records for
- * the rest, until that is durable (intent_done).
+ * Gives the second name, too, for a file of which a part will be lost. But the records stay in the
+ * log: the next mount may need them for the rest, until that is durable (intent_done). If the name
+ * cannot be given now, this is intent_keep_aside.
  */
-void intent_copy_aside(struct intent *log, struct intent_mark *mark);
+void intent_link_aside(struct intent *log, struct intent_mark *mark);
 
 /*
  * Tries again to give the log's file that name, if it failed. To be called before commits: a new
  * root of the file in question would make its records look as if they were contained in it.
  */
-void intent_try_aside(struct intent *log);
+void intent_retry_aside(struct intent *log);
 
 /* True: there are records that are needed, and none has come for `quiet` ns, or none can come. */
 bool intent_waits(struct intent *log, uint64_t quiet);

@@ -146,12 +146,12 @@ static int list_wanted(struct replay *x)
 	return 0;
 }
 
-static void put_aside(struct replay *x)
+static void rename_log(struct replay *x)
 {
 	int root = x->fs->backing.root;
 	char name[sizeof INTENT_ASIDE + 12];
 
-	for (unsigned i = 1; i < 10000; i++) {
+	for (unsigned i = 1; i <= INTENT_ASIDE_MOST; i++) {
 		snprintf(name, sizeof name, INTENT_ASIDE "%u", i);
 		if (faccessat(root, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 			continue;
@@ -208,7 +208,7 @@ static void finish(struct replay *x, int rc)
 	if (x->n && rc >= 0 && syncfs(x->fd) < 0)
 		rc = -errno;
 	if (rc < 0 || x->failed || x->foreign)
-		put_aside(x);
+		rename_log(x);
 	else if (unlinkat(x->fs->backing.root, NAMES_INTENT, 0) < 0)
 		log_warn(NAMES_INTENT ": cannot be removed: %m");
 }
