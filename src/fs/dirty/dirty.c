@@ -27,7 +27,9 @@ bool dirty_is_outdated(const struct file *f, const struct dirty_chunk *c)
 
 static bool holds_up(const struct dirty_set *s)
 {
-	for (const struct dirty_chunk *c = dirty_set_from(s, 0); c; c = dirty_set_from(s, c->n + 1))
+	const struct dirty_chunk *c;
+
+	DIRTY_SET_EACH(s, 0, n, c)
 		if (c->must_store)
 			return true;
 	return false;
@@ -44,8 +46,9 @@ static uint32_t first_unshown(const struct dirty_set *s, const struct file *f, u
 	uint32_t end = frame_nchunks(f->frame);
 	const struct dirty_chunk *c;
 
-	for (uint32_t n = from; (c = dirty_set_from(s, n)) && c->n < end; n++) {
-		n = c->n;
+	DIRTY_SET_EACH(s, from, n, c) {
+		if (n >= end)
+			break;
 		if (frame_is_hole(f->frame, n) || frame_slot_is_new(f->frame, n))
 			return n;
 	}

@@ -362,8 +362,7 @@ static void submit_held(struct file *f)
 	struct dirty_chunk *c;
 
 	f->dirty.held = 0;
-	for (uint32_t n = f->dirty.next; (c = dirty_set_from(dirty, n)); n++) {
-		n = c->n;
+	DIRTY_SET_EACH(dirty, f->dirty.next, n, c) {
 		if (!is_full(f, c))
 			continue;
 		f->dirty.next = n + 1;
@@ -395,8 +394,7 @@ unsigned flush_submit_batch(struct file *f, unsigned most)
 	pthread_rwlock_wrlock(&f->lock);
 	unsigned at_once = batch_size(f), now = count_replacing(f), sent = 0;
 	f->dirty.held = 0;
-	for (uint32_t n = 0; (c = dirty_set_from(&f->dirty.dirty, n)); n++) {
-		n = c->n;
+	DIRTY_SET_EACH(&f->dirty.dirty, 0, n, c) {
 		bool replaces = frame_slot(f->frame, n) == SLOT_STORED;
 		if (!c->must_store && (sent >= most || (replaces && now >= at_once)))
 			continue;

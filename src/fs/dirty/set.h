@@ -8,6 +8,8 @@
 
 #include "base/treap.h"
 
+#include <stdbool.h>
+
 struct dirty_chunk;
 
 struct dirty_set {
@@ -23,12 +25,17 @@ void dirty_set_add(struct dirty_set *s, struct dirty_chunk *c);
 /* The chunk must be in the set. */
 void dirty_set_remove(struct dirty_set *s, struct dirty_chunk *c);
 
+/* The chunk of that number, or NULL. */
 struct dirty_chunk *dirty_set_find(const struct dirty_set *s, uint32_t n);
 
-/*
- * The chunk with the lowest number from n on, or NULL. A loop that continues with the next number
- * works even if chunks come and go meanwhile.
- */
+/* The chunk with the lowest number from n on, or NULL. */
 struct dirty_chunk *dirty_set_from(const struct dirty_set *s, uint32_t n);
+
+/*
+ * Loops over the chunks from number `from` on, in order; the variable `n` is the number of `c`.
+ * Goes on by number, so the body may free `c`, and chunks may come and go.
+ */
+#define DIRTY_SET_EACH(s, from, n, c)                                                              \
+	for (uint32_t n = (from); ((c) = dirty_set_from(s, n)) && (n = (c)->n, true); n++)
 
 #endif

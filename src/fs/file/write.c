@@ -103,12 +103,11 @@ int file_resize_locked(struct file *f, uint64_t size)
 	if (size >= old)
 		return 0;
 	uint64_t nchunks = range_nchunks(size, f->chunk_size);
-	for (uint32_t n = 0; (c = dirty_set_from(&f->dirty.dirty, n)); n++) {
-		n = c->n;
+	DIRTY_SET_EACH(&f->dirty.dirty, 0, n, c) {
 		if (n >= nchunks)
 			dirty_drop(f, c);
 		else
-			dirty_cut(c, frame_chunk_span(f->frame, c->n).len);
+			dirty_cut(c, frame_chunk_span(f->frame, n).len);
 	}
 	return 0;
 }
