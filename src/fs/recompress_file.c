@@ -168,7 +168,7 @@ static int replace(struct file *f, uint32_t n, struct workspace *ws)
 	pthread_rwlock_unlock(&f->lock);
 	sidecar_leave(&f->sidecar, how);
 	if (rc > 0)
-		times_keep(f->inode, f->fd); /* the commit may be minutes away */
+		times_set_early(f->inode, f->fd); /* the commit may be minutes away */
 	pthread_rwlock_unlock(&f->gate);
 	if (rc > 0) {
 		stats_add(STATS_RECOMPRESSED, 1);

@@ -52,7 +52,7 @@ struct inode_key {
  *   -> pending             times_touch (a write), times_hold (before a write of our own)
  *   pending -> shadow      times_committed
  *   pending -> not         times_release: nothing was committed; `shadow` is as it was
- *   neither -> shadow      times_give
+ *   neither -> shadow      times_set
  */
 struct inode_times {
 	struct timespec mtime, ctime;

@@ -97,7 +97,7 @@ static void give_mtime(struct inode *n, int fd)
 	judge_mtime(n, &n->times.mtime);
 }
 
-void times_keep(struct inode *n, int fd)
+void times_set_early(struct inode *n, int fd)
 {
 	pthread_mutex_lock(&n->lock);
 	if (n->times.pending)
@@ -181,7 +181,7 @@ static int set_backing(struct inode *n, int fd, const struct timespec ts[2],
 	return 0;
 }
 
-int times_give(struct inode *n, int fd, const struct timespec ts[2], const struct timespec *ctime)
+int times_set(struct inode *n, int fd, const struct timespec ts[2], const struct timespec *ctime)
 {
 	int rc = 0;
 

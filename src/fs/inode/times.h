@@ -27,16 +27,17 @@ void times_set_mtime(struct inode *n, const struct timespec *mtime);
 /*
  * The application or the kernel sets atime and mtime, as with utimensat(2), but for UTIME_NOW as
  * the mtime. `ctime`: the one that the kernel has sent, to be shown; or NULL. While times are
- * pending, the mtime is set by the commit.
+ * pending, the mtime is set by the commit. Returns the error of utimensat.
  */
-NODISCARD int times_give(struct inode *n, int fd, const struct timespec ts[2],
-			 const struct timespec *ctime);
+NODISCARD int times_set(struct inode *n, int fd, const struct timespec ts[2],
+			const struct timespec *ctime);
 
 /*
- * To be called after a write that a commit follows only after a while: until then the backing file
- * has the mtime that the commit will set, lest a daemon that is killed leaves it that of the write.
+ * To be called after a write of our own that a commit follows only after a while: sets the mtime
+ * that the commit will set, lest a daemon that is killed before it leaves that of the write. Does
+ * nothing if none is pending.
  */
-void times_keep(struct inode *n, int fd);
+void times_set_early(struct inode *n, int fd);
 
 /*
  * To be called if no commit will follow times_hold, since the frame has no changes. An mtime that

@@ -69,7 +69,7 @@ static int set_times(struct inode *n, int fd, const struct stat *attr, int to_se
 
 	if (ts[1].tv_nsec == UTIME_NOW)
 		clock_gettime(CLOCK_REALTIME_COARSE, &ts[1]);
-	return times_give(n, fd, ts, ctime);
+	return times_set(n, fd, ts, ctime);
 }
 
 /* `fi`: the handle that has the file open for writing, or NULL. */
