@@ -24,7 +24,7 @@ void fs_init(struct fs *fs, const struct options *o)
 			  .absent.lock = PTHREAD_MUTEX_INITIALIZER,
 			  .uncommitted.lock = PTHREAD_MUTEX_INITIALIZER,
 			  .uncommitted.unpinned = PTHREAD_COND_INITIALIZER,
-			  .bytewise = PTHREAD_MUTEX_INITIALIZER,
+			  .refitting = PTHREAD_MUTEX_INITIALIZER,
 			  .relief = {.lock = PTHREAD_MUTEX_INITIALIZER, .most = RELIEF_MOST},
 			  .began = meter_now()};
 	seek_queue_init(&fs->seeks);

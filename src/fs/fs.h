@@ -8,7 +8,7 @@
  *   dir.lock       one reader at a time of an open directory                     (ops/dir.c)
  *   file.writing   one writer at a time                                          (file/file.h)
  *   file.gate      shared by writers of bytes; alone: commit, truncate
- *   bytewise       one file at a time is stored anew as a whole                  (file/refit.c)
+ *   refitting      one file at a time is stored anew as a whole                  (file/refit.c)
  *   inode.lock     who opens and closes; times                                   (inode/inode.h)
  *   file.sidecar   the lock file that other programs use                         (file/sidecar.h)
  *   file.lock      what the file holds
@@ -67,7 +67,7 @@ struct fs {
 	struct intent *intent; /* NULL: off */
 	struct checkpoint *checkpoint; /* NULL: none are made */
 	struct uncommitted uncommitted;
-	pthread_mutex_t bytewise;
+	pthread_mutex_t refitting;
 	struct fuse_session *session;
 	struct wire wire;
 	struct keeper *keeper; /* from before the first request until after the last; else NULL */

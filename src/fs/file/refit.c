@@ -10,13 +10,13 @@
  * reference can read every slice of it; so may some chunks be where it is whole items again. For a
  * file larger than this, that would cost too much: its chunks stay.
  */
-#define BYTEWISE_MAX (16u << 20)
+#define REFIT_MOST (16u << 20)
 
 static bool must_become_bytewise(struct file *f)
 {
 	uint64_t size = frame_size(f->frame);
 
-	return f->maybe_typed && size <= BYTEWISE_MAX &&
+	return f->maybe_typed && size <= REFIT_MOST &&
 	       policy_wants_bytewise(&f->policy, size, f->chunk_size);
 }
 
@@ -26,7 +26,7 @@ static bool must_have_items(struct file *f)
 	uint64_t size = frame_size(f->frame);
 	uint32_t item = frame_chunk_item(f->frame);
 
-	return f->maybe_foreign && size <= BYTEWISE_MAX && item > 1 && size % item == 0 &&
+	return f->maybe_foreign && size <= REFIT_MOST && item > 1 && size % item == 0 &&
 	       f->chunk_size % item == 0;
 }
 
@@ -109,9 +109,9 @@ static int store_all_anew(struct file *f, unfit_fn *unfit, bool *may_be)
  */
 static int store_unfit(struct file *f, unfit_fn *unfit, bool *may_be)
 {
-	pthread_mutex_lock(&f->fs->bytewise);
+	pthread_mutex_lock(&f->fs->refitting);
 	int rc = store_all_anew(f, unfit, may_be);
-	pthread_mutex_unlock(&f->fs->bytewise);
+	pthread_mutex_unlock(&f->fs->refitting);
 	return rc;
 }
 
