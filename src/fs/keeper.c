@@ -77,7 +77,7 @@ static void compact(struct file *f)
 {
 	for (int i = 0; i < COMPACT_STEPS; i++) {
 		if (file_compact(f) <= 0) { /* done, or failed: that only costs space */
-			file_settle(f);
+			file_unlist(f);
 			return;
 		}
 	}

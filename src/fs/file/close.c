@@ -71,7 +71,7 @@ static bool finish(struct file *f)
 		(void)file_give_up_changes(f);
 	else
 		file_tell_cut(f);
-	file_settle(f);
+	file_unlist(f);
 	uncommitted_wait_unpinned(f);
 	IGNORE(flush_wait(f)); /* the worker still has the file after its last chunk has landed */
 	return true;

@@ -52,13 +52,13 @@ static int sync_read_only(struct file *f)
  * bytes of it, which only a durable commit settles, or if it has large gaps for the keeper to
  * close.
  */
-static void leave_list(struct file *f)
+static void unlist_committed(struct file *f)
 {
 	if (!file_in_log(f) && !file_wants_compact(f))
 		uncommitted_remove(f);
 }
 
-void file_settle(struct file *f)
+void file_unlist(struct file *f)
 {
 	pthread_rwlock_wrlock(&f->gate);
 	if (!file_in_log(f) && !file_changed(f))
@@ -82,7 +82,7 @@ static int sync_gated(struct file *f, enum durability how)
 	TRY(file_commit_gated(f, how));
 	if (how == COMMIT_SYNC)
 		file_log_committed(f);
-	leave_list(f);
+	unlist_committed(f);
 	return 0;
 }
 
@@ -127,7 +127,7 @@ static int sync_once(struct file *f, enum durability how)
 			IGNORE(file_put_caps_back(f, COMMIT_LATER));
 			times_release(f->inode, f->fd);
 		}
-		leave_list(f);
+		unlist_committed(f);
 	}
 	if (rc >= 0)
 		rc = file_refused(f);

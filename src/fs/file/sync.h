@@ -25,7 +25,11 @@ NODISCARD int file_flush(struct file *f);
 /* Moves some chunks from the end of the file into gaps (frame_compact). 1: call it again. */
 NODISCARD int file_compact(struct file *f);
 
-/* Removes a file without changes from the list of those to commit; gaps in its frame stay. */
-void file_settle(struct file *f);
+/*
+ * Takes a file off the list of those to commit (uncommitted.h), unless it has changes, or the log
+ * has bytes of it; large gaps in its frame stay, which a sync would leave it there for. Takes the
+ * gate.
+ */
+void file_unlist(struct file *f);
 
 #endif
