@@ -58,7 +58,7 @@ static void discard(struct file *f)
 	if (frame_compare_root(f->frame) != ROOT_OTHER) /* workers may have stored something */
 		IGNORE(file_put_caps_back(f, COMMIT_LATER));
 	IGNORE(stat_fd(f->fd, &st)); /* before it is read: what changes meanwhile is noticed */
-	f->lost = file_reopen(f) < 0;
+	f->lost = file_load_again(f) < 0;
 	uncommitted_remove(f);
 	n->times.pending = false;
 	n->cache_owner = f->cache_owner;

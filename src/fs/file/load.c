@@ -223,7 +223,7 @@ int file_load(struct file *f, const struct opening *o)
 	return inode_kind(f->inode) == NODE_SPARSE ? load_sparse(f) : load_contiguous(f, o);
 }
 
-int file_reopen(struct file *f)
+int file_load_again(struct file *f)
 {
 	struct frame *old = f->frame;
 
@@ -254,7 +254,7 @@ int file_make_writable(struct file *f)
 		follow_frame(f); /* a sync may have failed since it was opened */
 	}
 	if (rc >= 0 && f->unborn)
-		rc = file_reopen(f);
+		rc = file_load_again(f);
 	if (rc < 0)
 		f->writable = was;
 	pthread_rwlock_unlock(&f->lock);

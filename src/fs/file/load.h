@@ -22,10 +22,11 @@ struct opening {
 NODISCARD int file_load(struct file *f, const struct opening *o);
 
 /*
- * Loads the frame again, since the content of the backing file has changed. The descriptor stays;
- * after a failure the old frame stays, too. The lock is held for writing.
+ * Loads the frame again, since the content of the backing file has changed; by the same descriptor.
+ * After a failure the old frame stays. Does nothing about chunks that are DIRTY, nor about what the
+ * kernel has. The lock is held for writing.
  */
-NODISCARD int file_reopen(struct file *f);
+NODISCARD int file_load_again(struct file *f);
 
 /*
  * Makes a file that is open for reading writable, while readers use it; after a failure it is as

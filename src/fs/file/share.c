@@ -83,7 +83,7 @@ static bool was_changed(struct file *f, const struct stat *st, bool told)
 static int reopen_changed(struct file *f, const struct stat *st, enum sidecar_entered how)
 {
 	struct inode *n = f->inode;
-	int rc = file_reopen(f);
+	int rc = file_load_again(f);
 
 	f->lost &= rc < 0;
 	n->cache_owner = f->cache_owner;
