@@ -112,13 +112,6 @@ static void cut_end(struct file *f)
 	IGNORE(file_put_caps_back(f, COMMIT_LATER));
 }
 
-bool file_has_a_name(const struct file *f)
-{
-	struct stat st;
-
-	return stat_fd(f->fd, &st) < 0 || st.st_nlink > 0;
-}
-
 bool file_give_up_changes(struct file *f)
 {
 	char name[NAME_MAX + 1];

@@ -17,9 +17,6 @@ void file_discard(struct file *f);
  */
 void file_take_back(struct file *f, bool theirs);
 
-/* True: the file has a name, even if that was never looked up. */
-bool file_has_a_name(const struct file *f);
-
 /*
  * Gives up what a failing disk has left in memory, so that the file is as of its last commit; logs
  * that if the file has a name. For the last user of a file, who is about to close it. False, with

@@ -140,6 +140,13 @@ uint64_t file_size(struct file *f)
 	return size;
 }
 
+bool file_has_a_name(const struct file *f)
+{
+	struct stat st;
+
+	return stat_fd(f->fd, &st) < 0 || st.st_nlink > 0;
+}
+
 int file_check_change(const struct file *f)
 {
 	if (f->lost)

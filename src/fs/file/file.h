@@ -165,6 +165,9 @@ void file_replace_chunk(struct file *f, uint32_t n, const struct frame_place *p)
 uint64_t file_size(struct file *f);
 uint64_t file_size_locked(const struct file *f);
 
+/* True: the backing file has a name, even if that was never looked up; or it is not known. */
+bool file_has_a_name(const struct file *f);
+
 /*
  * 0: what the file holds can be changed. -EIO: it is LOST. -EROFS: it was opened to be written, and
  * another program has put a frame in its place since that can only be read. The lock is held.

@@ -1,7 +1,6 @@
 #include "fs/file/kept.h"
 
 #include "base/log.h"
-#include "fs/file/discard.h"
 #include "fs/file/log.h"
 #include "fs/file/loss.h"
 #include "fs/file/open.h"
