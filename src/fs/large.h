@@ -19,6 +19,7 @@ struct large;
 /* What each thread may use without asking: enough for the blocks of ordinary frames. */
 #define LARGE_FREE (3u << 19)
 
+/* Borrows the cache, whose share it lends; -ENOMEM. */
 NODISCARD int large_open(struct large **l, struct cache *cache);
 void large_close(struct large *l); /* with nothing taken; NULL is fine */
 

@@ -41,6 +41,7 @@ struct options {
 NODISCARD int options_parse(struct options *o, int argc, char **argv);
 void options_free(struct options *o);
 
+/* Prints the usage and all options to standard output. */
 void options_help(void);
 
 /* As if -o ro had been given. */

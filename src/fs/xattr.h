@@ -16,6 +16,7 @@
 
 #include "fs/file/file.h"
 
+/* True: of a frame, a name that begins like those above, whether or not there is such a one. */
 bool xattr_is_ours(const struct inode *n, const char *name);
 
 /*

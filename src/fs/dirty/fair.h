@@ -23,6 +23,7 @@ struct fair_queue {
 	struct fair_file *first, *last;
 };
 
+/* Puts the item behind all others of its file. Both are borrowed until it is taken. */
 void fair_put(struct fair_queue *q, struct fair_file *f, struct fair_item *i);
 
 /* Whose turn it is; NULL: nothing waits. It stays the first until it is taken. */

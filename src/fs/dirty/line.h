@@ -43,6 +43,7 @@ struct line_place {
  */
 void line_init(struct line *l, struct fs *fs, pthread_mutex_t *lock);
 
+/* True: nobody waits, so whoever comes need not join. */
 static inline bool line_is_empty(const struct line *l)
 {
 	return !fair_first(&l->queue);

@@ -24,6 +24,7 @@ struct missing {
 	uint32_t n, cap;                              /* in ascending order, apart; cap: of many */
 };
 
+/* [lo, hi) is missing, or nothing if it is empty; joined with what it overlaps or touches. */
 void missing_add(struct missing *m, uint64_t lo, uint64_t hi);
 
 /* [lo, hi) was written, or cut off. Frees the memory if nothing is missing any more. */

@@ -201,6 +201,7 @@ struct inode {
 NODISCARD int inodes_open(struct inodes **t, struct backing *b, unsigned long limit);
 void inodes_close(struct inodes *t);
 
+/* The backing directory itself. It lives as long as the table, and is always pinned. */
 struct inode *inodes_root(struct inodes *t);
 
 /*
@@ -261,12 +262,19 @@ void inode_give_up(struct inodes *t, struct inode *n);
  */
 bool inode_is_past(const struct inode *n);
 
+/*
+ * inode_get adds a reference, for a caller that has one. inode_put drops some, as the kernel
+ * forgets many lookups at once; after the last one the inode is gone, and so may be its parents.
+ * That can close the only descriptor of a removed file, which takes seconds if the file is large.
+ * Not under n->lock, which goes with the inode.
+ */
 void inode_get(struct inodes *t, struct inode *n);
 void inode_put(struct inodes *t, struct inode *n, uint64_t refs);
 
 /*
  * Makes sure that the inode has a descriptor, O_PATH or better, which stays open until inode_unpin.
- * -ESTALE: the file has lost its name, or the name is that of another file.
+ * Returns it; it is the inode's, and may become one of another kind by inode_promote. -ESTALE: the
+ * file has lost its name, or the name is that of another file. -EMFILE, and what openat fails with.
  */
 NODISCARD int inode_pin(struct inodes *t, struct inode *n);
 void inode_unpin(struct inodes *t, struct inode *n);

@@ -15,9 +15,14 @@ struct fs;
 struct inode;
 struct notify;
 
+/* Starts the thread; *fs outlives it. */
 NODISCARD int notify_start(struct notify **out, struct fs *fs);
 
-/* Ends the thread while requests are still being served; later calls do nothing. NULL is fine. */
+/*
+ * notify_stop ends the thread, while requests are still being served; what it has not told by then
+ * it tells no more, and later calls do nothing. notify_close frees it, when nobody can call. NULL
+ * is fine.
+ */
 void notify_stop(struct notify *n);
 void notify_close(struct notify *n);
 

@@ -36,6 +36,10 @@ static inline struct fs *ops_fs(fuse_req_t req)
 	return fuse_req_userdata(req);
 }
 
+/*
+ * The inode that the kernel knows by this number, which is its address, and the other way round.
+ * While a request names an inode the kernel has a reference to it, so no other is taken.
+ */
 struct inode *ops_inode(struct fs *fs, fuse_ino_t ino);
 
 static inline fuse_ino_t ops_ino(const struct fs *fs, const struct inode *n)
