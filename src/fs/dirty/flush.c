@@ -2,7 +2,7 @@
 
 #include "base/container.h"
 #include "base/log.h"
-#include "codec/codec.h"
+#include "fs/dirty/buffers.h"
 #include "fs/dirty/encode.h"
 #include "fs/file/loss.h"
 #include "fs/file/share.h"
@@ -12,7 +12,6 @@
 
 #include <assert.h>
 #include <limits.h>
-#include <stdlib.h>
 
 /* A chunk of this size is encoded faster than another thread is woken, and wakes this one. */
 #define SMALL (16u << 10)
@@ -146,61 +145,6 @@ static struct outcome encode_and_store(struct file *f, const struct dirty_chunk 
 	return o;
 }
 
-/* A block of up to this size is filtered in what each thread may keep (scratch.h). */
-#define BLOCK_FREE (1u << 20)
-
-/*
- * The size of a worker's buffers: the encoded chunk, its blocks for parallel encoding, and, where
- * only pages are dirty, the stored chunk and its decoded bytes; a large block between its filters,
- * in two buffers; and the chunk once more where a dictionary is tried.
- */
-static int64_t buffer_bytes(const struct dirty_chunk *c)
-{
-	struct pipeline p = policy_header(&c->file->policy);
-	int64_t block = (int64_t)min_u64(p.blocksize, c->len);
-	int64_t buffers = c->whole ? 1 + (c->bytes.n < c->len) : 3;
-
-	buffers += (c->len <= ENCODE_SHARED_MAX) + p.use_dict;
-	return buffers * c->len + (block > BLOCK_FREE ? 2 * block : 0);
-}
-
-/* The codec's tables: once for each worker that encodes a block of the chunk. */
-static int64_t table_bytes(const struct dirty_chunk *c)
-{
-	struct file *f = c->file;
-	struct pipeline p = policy_header(&f->policy);
-	const struct codec *codec = codec_by_id(p.codec);
-	uint64_t block = min_u64(p.blocksize, c->len), n = 1;
-
-	int level = f->policy.level_auto ? BUDGET_LEVEL_MAX : p.level;
-
-	if (!codec || !codec->encode_memory || !block)
-		return 0;
-	if (c->len <= ENCODE_SHARED_MAX)
-		n = min_u64(ceil_div(c->len, block), f->fs->opt.workers);
-	return (int64_t)(n * codec->encode_memory(level, block));
-}
-
-/* Submits the chunks that have waited for these bytes. */
-static void give_buffers(struct fs *fs, int64_t bytes, int64_t tables)
-{
-	struct budget_buffers *w;
-
-	budget_buffers_give(fs->budget, bytes, tables);
-	while ((w = budget_buffers_next(fs->budget)))
-		pool_submit(fs->pool, &CONTAINER_OF(w, struct dirty_chunk, buffers)->job,
-			    POOL_LATER);
-}
-
-/* Larger buffers are taken out of the cache's share, smaller ones in addition to it. */
-#define LARGE_BUFFERS (16ll << 20)
-
-static void press(struct fs *fs, int64_t bytes)
-{
-	if (llabs(bytes) > LARGE_BUFFERS)
-		large_press(fs->large, bytes);
-}
-
 static void enter_flight(struct file *f, bool replaces)
 {
 	pthread_mutex_lock(&f->flight.lock);
@@ -238,9 +182,9 @@ static void flush_run(struct pool_job *job)
 	struct file *f = c->file;
 	uint32_t n = c->n;
 	bool replaces = c->replaces;
-	int64_t buffers = c->buffers.bytes, tables = c->buffers.tables;
+	struct budget_buffers held = c->buffers;
 
-	press(f->fs, buffers + tables);
+	buffers_begin(f->fs, &held);
 	struct outcome o = encode_and_store(f, c);
 	policy_pass(&f->policy, c->turn); /* if no choice of a pipeline has ended its turn */
 	int rc = o.rc < 0 ? o.rc : 0;
@@ -249,9 +193,7 @@ static void flush_run(struct pool_job *job)
 		lose(f, n, rc);
 
 	workspace_trim();
-	press(f->fs, -buffers - tables);
-	if (buffers)
-		give_buffers(f->fs, buffers, tables);
+	buffers_end(f->fs, &held);
 	leave_flight(f, replaces, kept ? rc : 0);
 }
 
@@ -278,8 +220,7 @@ static void submit(struct file *f, struct dirty_chunk *c)
 	if (!start_flushing(f, c))
 		return;
 	c->job.run = flush_run;
-	c->buffers = (struct budget_buffers){.bytes = buffer_bytes(c), .tables = table_bytes(c)};
-	if (budget_buffers_take(f->fs->budget, &c->buffers, f))
+	if (buffers_take(c))
 		pool_submit(f->fs->pool, &c->job, POOL_LATER);
 }
 
@@ -291,7 +232,7 @@ static struct dirty_chunk *begin_small_locked(struct file *f)
 	if (!c || f->dirty.dirty.count > 1 || f->dirty.flushing.count ||
 	    frame_chunk_span(f->frame, c->n).len > SMALL || !start_flushing(f, c))
 		return NULL;
-	c->buffers.bytes = c->buffers.tables = 0; /* so small that it need not be counted */
+	buffers_none(c); /* so small that they need not be counted */
 	return c;
 }
 
