@@ -8,9 +8,11 @@
 #include "base/log.h"
 #include "codec/versions.h"
 #include "fs/backing/claim.h"
+#include "fs/backing/mounts.h"
 #include "fs/guard.h"
 #include "fs/ops/ops.h"
 #include "fs/session.h"
+#include "fs/stats.h"
 #include "fs/stopper.h"
 
 #include <malloc.h>
@@ -61,6 +63,27 @@ static void wait_for_old_mount(const struct options *o)
 		clock_sleep(STEP_NS);
 }
 
+/*
+ * Nobody means a directory of plain files that another mount shows, as one that is mounted over
+ * itself does: the frames would be compressed again, below.
+ */
+static void tell_mount_of(const struct options *o, dev_t backing)
+{
+	struct mounts m;
+	struct mount_line line;
+	bool found = false;
+
+	if (!mounts_open(&m))
+		return;
+	while (!found && mounts_next(&m, &line))
+		found = line.dev == backing && line.is_fuse;
+	if (found && getxattr(line.at, STATS_XATTR, NULL, 0) >= 0)
+		log_tell("backing directory '%s': is in the mount '%s' of another cframefs: what "
+			 "is written is compressed twice",
+			 o->backing, line.at);
+	mounts_close(&m);
+}
+
 /* Checks the two directories while problems can still be reported on the terminal. */
 static int check_places(const struct options *o)
 {
@@ -87,6 +110,7 @@ static int check_places(const struct options *o)
 			      "shows the mount point's own files; BACKING comes first");
 	if (access("/proc/self/fd", X_OK) < 0)
 		return refuse("directory", "/proc", "is not mounted, and cframefs needs it");
+	tell_mount_of(o, st.st_dev);
 	return 0;
 }
 

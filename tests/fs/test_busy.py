@@ -40,6 +40,24 @@ def test_places_the_wrong_way_round(mount):
     m.remount()
 
 
+def test_backing_directory_in_a_mount(mount, work):
+    """As easily happens with one that is mounted over itself: it is told, and works."""
+    m = mount()
+    (m.mnt / "sub").mkdir()
+    (work / "second").mkdir()
+    for backing in (m.mnt, m.mnt / "sub"):
+        got = attempt(DAEMON, backing, work / "second")
+        assert got.returncode == 0
+        said = f"'{backing}': is in the mount '{m.mnt}' of another cframefs"
+        assert [said in line for line in got.stderr.splitlines()].count(True) == 1, got.stderr
+        (work / "second/x").write_bytes(b"twice")
+        assert (work / "second/x").read_bytes() == b"twice"
+        umount(work / "second")
+    m.remount()
+    assert (m.mnt / "x.b2frame").exists()
+    assert (m.mnt / "sub/x.b2frame").exists()
+
+
 @pytest.mark.release
 def test_busy_backing_directory(mount, work):
     """Two daemons that write to one directory would not know of each other's bytes. Who comes
