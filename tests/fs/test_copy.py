@@ -259,6 +259,27 @@ def test_chunks_of_different_items_stay_readable(mount, blosc2):
         verify(m, name)
 
 
+def test_a_copied_chunk_of_items_in_a_file_that_ends_within_one(mount, blosc2):
+    """It is encoded anew as bytes, like those that were written, also where the file has had such
+    a length before: the reference could read no slice of the frame."""
+    m = mount(f"{SMALL},typesize=8,filter=shuffle")
+    data = blob(1, CHUNK, "floats")
+    (m.mnt / "source").write_bytes(data)
+    source = os.open(m.mnt / "source", os.O_RDONLY)
+    fd = os.open(m.mnt / "target", os.O_RDWR | os.O_CREAT)
+    os.pwrite(fd, data + b"end", 0)
+    os.fsync(fd)
+    os.ftruncate(fd, CHUNK)
+    assert os.copy_file_range(source, fd, CHUNK, 0, CHUNK) == CHUNK
+    assert {c[3] for c in chunks(blosc2, m, "source")} == {8}
+    os.pwrite(fd, b"end", 2 * CHUNK)
+    os.close(fd)
+    os.close(source)
+    m.unmount()
+    assert [c[3] for c in chunks(blosc2, m, "target")] == [1, 1, 1]
+    assert stored_bytes(blosc2, m.stored("target")) == data + data + b"end"
+
+
 @pytest.mark.parametrize(
     "options",
     [SMALL, "chunksize=48K,blocksize=12K,typesize=3,filter=shuffle,dirty_max=1M,commit=1"],

@@ -319,6 +319,28 @@ def test_many_refused_ranges_can_be_written_again(small, backwards):
     ] == []
 
 
+@pytest.mark.parametrize("small", [f"{TIGHT},blocksize=8K,tune=off"], ids=["tight"], indirect=True)
+def test_a_chunk_that_is_copied_over_refused_pages_stands_for_them(small):
+    """As what is written there does: nothing is missing any more."""
+    m, new, step = small, blob(1, 16 << 10, "noise"), 64 << 10
+    source = blob(2, step, "noise")
+    (m.mnt / "source").write_bytes(source)
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
+    fill(m, 0)
+    for n in range(100):
+        with contextlib.suppress(OSError):
+            os.pwrite(fd, new, n * step)
+    assert outcome(write_out, fd) == "ENOSPC"
+    (m.backing / "filler").unlink()
+    chunk = os.open(m.mnt / "source", os.O_RDONLY)
+    for n in range(100):
+        assert os.copy_file_range(chunk, fd, step, 0, n * step) == step
+    os.close(chunk)
+    os.close(fd)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == 100 * source
+
+
 def test_lists_of_missing_ranges():
     run = subprocess.run(
         [BUILD / "tests/c/missing_check", str(SEED)], capture_output=True, text=True
