@@ -5,12 +5,13 @@ import os
 import random
 import struct
 import subprocess
+import time
 
 import pytest
 
 from libdata import KINDS, blob
 from libfault import Fault
-from libmount import CFRAME
+from libmount import CFRAME, wait_until
 from libposix import error_of, punch, read_direct
 from libshare import stored_bytes
 
@@ -135,6 +136,37 @@ def test_a_chunk_that_is_too_large_goes_by_bytes(mount):
     assert copy(m.mnt / "s", m.mnt / "t") == len(data)
     m.remount()
     assert (m.mnt / "t").read_bytes() == data
+
+
+def test_what_was_copied_is_committed_in_the_background(mount):
+    m = mount(f"{SMALL},commit=0.1,intent=0")
+    data = blob(1, 4 * CHUNK, "noise")
+    (m.mnt / "source").write_bytes(data)
+    source = os.open(m.mnt / "source", os.O_RDONLY)
+    fd = os.open(m.mnt / "target", os.O_RDWR | os.O_CREAT)
+    assert os.copy_file_range(source, fd, len(data), 0, 0) == len(data)
+    wait_until(lambda: m.stored("target").stat().st_size > len(data), 10, "the commit")
+    time.sleep(0.3)
+    m.kill()
+    for one in (source, fd):
+        error_of(os.close, one)
+    m.start()
+    assert (m.mnt / "target").read_bytes() == data
+
+
+def test_copying_over_a_file_takes_little_more_room(mount):
+    """The places of chunks that were replaced are used again before the file is closed."""
+    m = mount(f"{SMALL},commit=0")
+    old, new = (blob(i, 64 * CHUNK, "noise") for i in range(2))
+    (m.mnt / "source").write_bytes(new)
+    (m.mnt / "target").write_bytes(old)
+    source, fd = os.open(m.mnt / "source", os.O_RDONLY), os.open(m.mnt / "target", os.O_RDWR)
+    os.fsync(fd)
+    assert os.copy_file_range(source, fd, len(new), 0, 0) == len(new)
+    assert m.stored("target").stat().st_blocks * 512 < 1.6 * len(new)
+    for one in (source, fd):
+        os.close(one)
+    assert (m.mnt / "target").read_bytes() == new
 
 
 def test_holes_stay_holes(mount, blosc2):

@@ -14,6 +14,7 @@ from libdata import blob
 from libfault import Fault
 from libfull import (
     SEED,
+    TIGHT,
     fill,
     free_bytes,
     last_use_without_flush,
@@ -79,6 +80,23 @@ def test_a_new_file_that_does_not_fit_is_not_full_of_zeros(small):
     assert got == new[: len(got)]
     m.remount()
     assert (m.mnt / "f").read_bytes() == got
+
+
+@pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
+def test_a_copied_chunk_that_finds_no_room_leaves_the_length(small):
+    """Nobody has written the zeros that would stand in its place."""
+    m, data = small, blob(1, 64 << 10, "noise")
+    for name in ("source", "f"):
+        (m.mnt / name).write_bytes(data)
+    source, fd = os.open(m.mnt / "source", os.O_RDONLY), os.open(m.mnt / "f", os.O_RDWR)
+    fill(m, 0)
+    assert error_of(os.copy_file_range, source, fd, len(data), 0, len(data)) == "ENOSPC"
+    (m.backing / "filler").unlink()
+    os.fsync(fd)
+    os.close(fd)
+    os.close(source)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data
 
 
 @pytest.mark.parametrize("small", ["entry_timeout=100,attr_timeout=100"], indirect=True)

@@ -130,12 +130,14 @@ def test_one_reader_of_all(mount):
     m.unmount()
 
 
-@pytest.mark.parametrize("kind", ["zeros", "nan", "value", "copy"])
+@pytest.mark.parametrize("kind", ["zeros", "nan", "value", "copy", "blocks"])
 def test_what_needs_no_decoder(mount, kind):
     m = mount("cache=4M", start=False)
     n, path = 200 * MiB, m.backing / "h.b2frame"
     if kind == "copy":
         frame(path, n, clevel=0)
+    elif kind == "blocks":  # the numbers of each are others
+        frame(path, n, block=70_000_000, clevel=0)
     else:
         s = blosc2.SChunk(
             chunksize=n,
@@ -156,8 +158,7 @@ def test_what_needs_no_decoder(mount, kind):
         "zeros": bytes(4096),
         "nan": (np.full(1100, np.nan, np.float32).tobytes())[2:4098],
         "value": (np.full(1100, 77, np.int32).tobytes())[2:4098],
-        "copy": numbers((at - 2) // 4, 1100).tobytes()[2:4098],
-    }[kind]
+    }.get(kind, numbers((at - 2) // 4, 1100).tobytes()[2:4098])
     assert read(m.mnt / "h", at) == expected
     held_to(m, 4 * MiB + BESIDE)
     m.unmount()

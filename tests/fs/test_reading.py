@@ -118,6 +118,21 @@ def test_a_refused_chunk_is_not_read_by_the_page(mount, blosc2, work):
     assert fault.came()
 
 
+def test_a_device_that_fails_once_has_damaged_no_chunk(mount, blosc2, work):
+    """Not even where it failed to tell whether the checksum of all of the chunk is right."""
+    m = mount("readahead=0,chunksize=128K").allow("f.b2frame: read: .*Input/output error")
+    data, chunk = blob(1, CHUNK, "noise"), 2 * BLOCK
+    write_plain_copies(blosc2, m, data, chunk, blocksize=BLOCK // 4)
+    fault = Fault(m, work / "fault")
+    m.start()
+    f = Direct(m.mnt / "f")
+    fault.set(2, Fault.READ, errno.EIO)  # behind the head
+    assert error_of(f.read, 0, BLOCK) == "EIO"
+    assert fault.came()
+    assert f.read(0, BLOCK) + f.read(BLOCK, BLOCK) == data[:chunk]
+    f.close()
+
+
 def test_damage_without_a_checksum_costs_its_block(mount, blosc2):
     """A chunk of another program, of which nothing is known but that a block of it does not decode:
     whoever asked for all of it first, the other blocks can be read."""
