@@ -336,6 +336,36 @@ def test_what_is_written_beside_a_damaged_block(mount, options, kind, nblocks):
     assert check().raw != first.raw
 
 
+@pytest.mark.parametrize("form", ["zstd:3", "shuffle:4+lz4:5"])
+def test_what_does_not_shrink_beside_a_damaged_block(mount, form):
+    """The chunk gets longer than a plain copy, since nobody can store the damaged block in another
+    form. The reference reads it."""
+    m = mount(f"pipeline={form},blocksize=16K,chunksize=256K,commit=3600,intent=0")
+    data, noise = bytearray(blob(7, 256 << 10, "noise")), blob(8, 16384, "noise")
+    data[3 << 14 : 4 << 14] = bytes(16383) + b"1"
+    (m.mnt / "f").write_bytes(data)
+    m.unmount()
+    raw = damage(m, 0, block=7)
+    assert len(raw) < len(data) + 32
+    m.start().allow("checksum of a block")
+    with open(m.mnt / "f", "r+b", buffering=0) as f:
+        f.seek(3 << 14)
+        f.write(noise)
+        os.fsync(f.fileno())
+    data[3 << 14 : 4 << 14] = noise
+    m.remount().allow("checksum of a block")
+    with open(m.mnt / "f", "rb", buffering=0) as f:
+        assert f.read(7 << 14) == data[: 7 << 14]
+        f.seek(8 << 14)
+        assert f.read() == data[8 << 14 :]
+        assert error_of(os.pread, f.fileno(), 4096, 7 << 14) == "EIO"
+    m.unmount()
+    got = Chunk(libblosc.open_frame(m.stored("f")).get_chunk(0))
+    assert len(got.raw) > len(data) + 32 and got.sums[7] == Chunk(raw).sums[7]
+    theirs = blosc2.open(str(m.stored("f"))).decompress_chunk(0)
+    assert sum(a != b for a, b in zip(theirs, data, strict=True)) == 1
+
+
 def test_what_is_written_into_a_damaged_block(mount):
     """As long as some of its bytes stay it cannot be stored, nor what the chunk got beside it."""
     m = mount("pipeline=zstd:3,blocksize=16K,chunksize=256K,commit=3600,intent=0")

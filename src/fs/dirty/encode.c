@@ -138,12 +138,13 @@ static bool few_blocks(const struct dirty_chunk *c, const struct chunk *base)
 	return touched && touched <= chunk_longer(base, c->len).nblocks / 2;
 }
 
-/* 0: ws->stored has the chunk. 1: it has to be encoded as a whole. */
-static int patch(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws)
+/* 0: ws->stored has the chunk. 1: it has to be encoded as a whole, which cannot be if it `must`. */
+static int patch(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
+		 bool must)
 {
 	struct pipeline level = policy_header(&c->file->policy);
 	struct chunk_patch p = {.chunk = base, .stored = buf_view(&ws->base), .pipeline = &level,
-				.nbytes = c->len};
+				.nbytes = c->len, .however_long = must};
 
 	TRY(list_edits(c, base, ws, &p.nedits));
 	p.edit = (const struct chunk_edit *)(const void *)ws->edits.p;
@@ -255,7 +256,7 @@ static int patch_beside(struct file *f, const struct dirty_chunk *c, struct work
 	int rc = read_damaged_locked(f, c, ws, &base);
 	pthread_rwlock_unlock(&f->lock);
 	if (rc == 0) {
-		rc = count_touched(c, &base) ? patch(c, &base, ws) : 1;
+		rc = count_touched(c, &base) ? patch(c, &base, ws, true) : 1;
 		rc = rc > 0 ? -EBADMSG : rc < 0 ? rc : ENCODED_DAMAGED;
 	}
 	chunk_deinit(&base);
@@ -266,7 +267,7 @@ static int patch_beside(struct file *f, const struct dirty_chunk *c, struct work
 static int patch_or_decode(const struct dirty_chunk *c, const struct chunk *base,
 			   struct workspace *ws)
 {
-	int rc = few_blocks(c, base) ? patch(c, base, ws) : 1;
+	int rc = few_blocks(c, base) ? patch(c, base, ws, false) : 1;
 
 	if (rc == 0)
 		return ENCODED;
