@@ -83,6 +83,20 @@ def test_a_new_file_that_does_not_fit_is_not_full_of_zeros(small):
 
 
 @pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
+@pytest.mark.parametrize("end", [os.fsync, os.close], ids=["fsync", "close"])
+def test_a_plain_file_of_which_a_part_fits(small, end):
+    """The kernel's cache would take a short answer for all of what it has sent."""
+    m, data = small, blob(1, 1 << 20, "noise")
+    (m.backing / "plain").write_bytes(b"")
+    fd = os.open(m.mnt / "plain", os.O_WRONLY)
+    fill(m, 256 << 10)
+    assert "ENOSPC" in (error_of(os.write, fd, data), error_of(end, fd))
+    if end != os.close:
+        error_of(os.close, fd)
+    assert data.startswith((m.backing / "plain").read_bytes())
+
+
+@pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
 def test_a_copied_chunk_that_finds_no_room_leaves_the_length(small):
     """Nobody has written the zeros that would stand in its place."""
     m, data = small, blob(1, 64 << 10, "noise")

@@ -108,7 +108,8 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 		push_run(fs, &push, &ws->reply);
 }
 
-static ssize_t write_plain(const struct handle *h, const struct file_data *d)
+/* The kernel's cache takes any answer but an error for all of its pages: the rest would be lost. */
+static ssize_t write_plain(const struct handle *h, const struct file_data *d, enum file_clock clock)
 {
 	size_t done = 0, size = d->bytes.n;
 
@@ -117,7 +118,7 @@ static ssize_t write_plain(const struct handle *h, const struct file_data *d)
 		if (rc < 0 && errno == EINTR)
 			continue;
 		if (rc < 0)
-			return done ? (ssize_t)done : -errno;
+			return done && clock != FILE_CLOCK_KERNEL ? (ssize_t)done : -errno;
 		done += (size_t)rc;
 	}
 	return (ssize_t)done;
@@ -141,7 +142,7 @@ static ssize_t write_handle(fuse_req_t req, const struct handle *h, const struct
 		TRY(ops_killpriv_write(req, h->inode));
 	if (h->file)
 		return write_frame(ops_fs(req), h, d, clock);
-	ssize_t rc = write_plain(h, d);
+	ssize_t rc = write_plain(h, d, clock);
 	stats_add(STATS_PLAIN_WRITE_BYTES, rc > 0 ? (uint64_t)rc : 0);
 	return rc;
 }
