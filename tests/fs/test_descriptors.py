@@ -5,6 +5,7 @@ import contextlib
 import errno
 import os
 import random
+import stat
 import subprocess
 import sys
 import threading
@@ -83,6 +84,7 @@ def roam(mnt, seed):
         lambda: os.fsync(rng.choice(fds)),
         lambda: os.rename(some(), some()),
         lambda: os.unlink(some()),
+        lambda: os.mknod(some(), stat.S_IFREG | 0o600),
     )
     for _ in range(STEPS):
         if len(fds) in range(1, 60):

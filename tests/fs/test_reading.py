@@ -13,7 +13,7 @@ import pytest
 
 from libdata import blob
 from libfault import Fault
-from libmemory import held_to
+from libmemory import addresses, held_to
 from libmount import DAEMON, wait_until
 from libposix import error_of, read_direct
 from libstats import stats
@@ -130,6 +130,37 @@ def test_a_device_that_fails_once_has_damaged_no_chunk(mount, blosc2, work):
     assert error_of(f.read, 0, BLOCK) == "EIO"
     assert fault.came()
     assert f.read(0, BLOCK) + f.read(BLOCK, BLOCK) == data[:chunk]
+    f.close()
+
+
+def test_a_write_into_a_damaged_chunk_does_not_vouch_for_it(mount, blosc2):
+    """Its blocks have no checksums: nobody can tell which of them are sound, and with one they
+    would be taken for it."""
+    m = mount("readahead=0,chunksize=128K,commit=0").allow("checksum|is lost")
+    data, chunk = blob(1, CHUNK, "noise"), 2 * BLOCK
+    write_plain_copies(blosc2, m, data, chunk, blocksize=BLOCK // 4)
+    spoil(m.stored("f"), m.stored("f").read_bytes().index(data[chunk - 500 : chunk - 400]))
+    m.start()
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    os.pwrite(fd, bytes(BLOCK // 4), 0)  # all of a block, and the damage is in another one
+    assert error_of(os.close, fd) == "EIO"
+    m.remount()
+    assert error_of((m.mnt / "f").read_bytes) == "EIO"
+
+
+@pytest.mark.release
+def test_a_damaged_block_takes_no_memory_however_often_it_is_read(mount):
+    m = mount("codec=zstd,level=3,blocksize=256K,tune=off,cache=4M").allow("f.b2frame: read: ")
+    (m.mnt / "f").write_bytes(blob(4, CHUNK, "text"))
+    m.unmount()
+    spoil(m.stored("f"), m.stored("f").stat().st_size // 2)
+    m.start()
+    f = Direct(m.mnt / "f")
+    bad = [at for at in range(0, CHUNK, 4 * BLOCK) if error_of(f.read, at) == "EIO"]
+    before = addresses(m)
+    for _ in range(500):
+        assert error_of(f.read, bad[0]) == "EIO"
+    assert addresses(m) < before + (64 << 20)
     f.close()
 
 
@@ -559,6 +590,20 @@ def test_readers_beside_writers_and_truncates(mount, options):
     assert len(data) == PAGES * PAGE
     for n in range(b.cut):
         assert read_of(data[n * PAGE : (n + 1) * PAGE], n) >= b.done[n]
+
+
+def test_zeros_behind_a_cut_inside_a_page(mount):
+    """Of a chunk that is not stored yet, and of which only this page was written."""
+    m = mount("chunksize=64K,commit=0")
+    at = 64 * 1024 + 5 * PAGE
+    f = Direct(m.mnt / "f", os.O_RDWR | os.O_CREAT)
+    os.ftruncate(f.fd, 128 * 1024)
+    f.write(at, b"x" * PAGE)
+    for size in (at + 100, 128 * 1024):
+        os.ftruncate(f.fd, size)
+    f.close()
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == (bytes(at) + b"x" * 100).ljust(128 * 1024, b"\0")
 
 
 def test_a_long_read_of_small_blocks(mount):

@@ -7,6 +7,7 @@ import os
 import random
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import threading
@@ -383,6 +384,61 @@ def test_cat_of_a_frame_without_checksums(tmp_path):
     write(data)
     time.sleep(0.1)  # so old that a write would change its stamp
     assert in_the_middle(path, len(data), replace) == (0, data, "")
+
+
+@pytest.mark.release
+def test_cat_of_a_frame_whose_chunks_are_replaced_in_their_places(tmp_path):
+    """Without checksums nothing fails: one that is out already, and one that is yet to come."""
+    blosc2 = pytest.importorskip("blosc2")
+    path = tmp_path / "x.b2frame"
+    data, other = (blob(n, 20 << 20, "noise") for n in (1, 2))
+
+    def update():
+        frame = blosc2.open(str(path), mode="a")
+        for n in (0, 19):
+            frame.update_data(n, other[n << 20 : (n + 1) << 20], copy=True)
+
+    blosc2.SChunk(
+        chunksize=1 << 20, data=data, urlpath=str(path), contiguous=True, cparams={"clevel": 0}
+    )
+    code, out, said = in_the_middle(path, len(data), update)
+    assert out == data[: 19 << 20] + other[19 << 20 :]
+    assert (code, said) == (1, f"cframe: {path}: was changed while it was being read\n")
+
+
+@pytest.mark.release
+def test_cat_that_is_stopped_and_goes_on(mount):
+    """Each time, its write to a full pipe ends early."""
+    m = mount()
+    data = blob(1, 4 << 20, "noise")
+    (m.mnt / "f").write_bytes(data)
+    m.unmount()
+    with subprocess.Popen([CFRAME, "cat", m.stored("f")], stdout=subprocess.PIPE) as cat:
+        out = b""
+        while piece := cat.stdout.read(300_000):
+            out += piece
+            cat.send_signal(signal.SIGSTOP)
+            time.sleep(0.02)
+            cat.send_signal(signal.SIGCONT)
+        assert (out, cat.wait(timeout=60)) == (data, 0)
+
+
+@pytest.mark.release
+def test_cat_of_a_file_that_is_cut_meanwhile(mount):
+    """More is out by then than it still has."""
+    m = mount("chunksize=256K")
+    data = blob(1, 20 << 20, "noise")
+    with open(m.mnt / "f", "w+b", buffering=0) as f:
+
+        def cut():
+            f.truncate(1000)
+            os.fsync(f.fileno())
+
+        f.write(data)
+        os.fsync(f.fileno())
+        code, out, said = in_the_middle(m.stored("f"), len(data), cut)
+    assert out == data[: len(out)] and len(out) > 1000
+    assert (code, said) == (1, f"cframe: {m.stored('f')}: was changed while it was being read\n")
 
 
 @pytest.mark.release

@@ -5,10 +5,19 @@ import re
 from libmount import SLOWNESS
 
 
+def _status(m, field):
+    with open(f"/proc/{m.proc.pid}/status", encoding="ascii") as f:
+        return int(re.search(rf"{field}:\s+(\d+) kB", f.read())[1]) << 10
+
+
 def peak(m):
     """Most bytes of memory that the daemon ever had."""
-    with open(f"/proc/{m.proc.pid}/status", encoding="ascii") as f:
-        return int(re.search(r"VmHWM:\s+(\d+) kB", f.read())[1]) << 10
+    return _status(m, "VmHWM")
+
+
+def addresses(m):
+    """Bytes that it has allocated, touched or not."""
+    return _status(m, "VmSize")
 
 
 def held_to(m, most):
