@@ -86,5 +86,5 @@ void touched_settle(struct touched *t)
 void touched_deinit(struct touched *t)
 {
 	lists_free(t->range, t->cap * sizeof *t->range);
-	*t = (struct touched){.whole = t->whole};
+	*t = (struct touched){0};
 }

@@ -83,7 +83,7 @@ static int lazy_fill(void *ctx, struct cache_value *out)
 	int rc = frame_load_chunk(x->f->frame, x->n, x->ws->scratch, &l->chunk);
 	if (rc < 0) {
 		if (rc == -E2BIG) {
-			x->want = x->head = scratch_wanted(x->ws->scratch);
+			x->want = scratch_wanted(x->ws->scratch);
 			x->large_block = l->chunk.blocksize;
 		}
 		lazy_release(l);

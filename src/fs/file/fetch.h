@@ -32,7 +32,6 @@ struct fetch {
 	/* memory for large blocks (large.h), in bytes; given back when the request ends */
 	uint64_t memory, used; /* taken by large_take, and how much of that is in use   */
 	uint64_t want;        /* after -E2BIG: what is needed; 0: another's fill failed */
-	uint64_t head;        /* what loading the head took, if that was much           */
 	uint32_t large_block; /* size of the block in question, for the log             */
 };
 

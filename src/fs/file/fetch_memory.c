@@ -62,9 +62,9 @@ static void refuse(struct fetch *x, uint64_t bytes)
 
 int fetch_take_memory(struct fetch *x)
 {
-	uint64_t want = max_u64(x->want, x->head);
+	uint64_t want = x->want;
 
-	if (!x->want)
+	if (!want)
 		return 0; /* somebody else's fill was refused; ours need not be */
 	assert(want > x->memory);
 	x->want = 0;
