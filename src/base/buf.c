@@ -24,11 +24,14 @@
 #define AT_HAND 1024
 
 /*
- * From here on buffers start at a cache line. Smaller ones would grow the heap: glibc looks for a
- * free piece that is larger by the alignment, so the place of one that was freed is too small for
- * the next. Beside an inode, which stays, each new file of 4 KiB left a gap of its own.
+ * From here on buffers start at a cache line. Others would grow the heap: glibc looks for a free
+ * piece that is larger by the alignment, so the place of one that was freed is too small for the
+ * next. Beside an inode, which stays, each new file of 4 KiB left a gap of its own; beside the
+ * frame of an open file, each of 64 KiB did. Those of a thread are few. Those that are kept start
+ * at a cache line only where they are so large that malloc maps them, each by itself (main.c).
  */
 #define ALIGNED (16u << 10)
+#define ALIGNED_KEPT (256u << 10)
 
 static void *take_at_hand(size_t size)
 {
@@ -83,7 +86,7 @@ bool mem_populate(void *p, size_t n)
 	return lo >= hi || madvise((void *)lo, hi - lo, MADV_POPULATE_WRITE) == 0;
 }
 
-int buf_reserve(struct buf *b, size_t cap)
+static int reserve(struct buf *b, size_t cap, size_t aligned)
 {
 	if (cap <= b->cap)
 		return 0;
@@ -91,7 +94,7 @@ int buf_reserve(struct buf *b, size_t cap)
 		return -ENOMEM;
 	size_t size = (cap + BUF_ALIGN - 1) & ~(size_t)(BUF_ALIGN - 1);
 	bool paged = size >= PAGED && size % mem_page_size() == 0;
-	uint8_t *p = size < ALIGNED ? take_at_hand(size)
+	uint8_t *p = size < aligned ? take_at_hand(size)
 				    : aligned_alloc(paged ? mem_page_size() : BUF_ALIGN, size);
 	if (!p)
 		return -ENOMEM;
@@ -101,6 +104,11 @@ int buf_reserve(struct buf *b, size_t cap)
 	b->p = p;
 	b->cap = size;
 	return 0;
+}
+
+int buf_reserve(struct buf *b, size_t cap)
+{
+	return reserve(b, cap, ALIGNED_KEPT);
 }
 
 /*
@@ -117,7 +125,7 @@ int buf_reserve_fresh(struct buf *b, size_t cap)
 	if (cap <= b->cap)
 		return 0;
 	buf_free(b);
-	return buf_reserve(b, again && cap < ROOMY ? min_u64(cap + cap / 8, ROOMY) : cap);
+	return reserve(b, again && cap < ROOMY ? min_u64(cap + cap / 8, ROOMY) : cap, ALIGNED);
 }
 
 int buf_append(struct buf *b, struct view v)

@@ -2,8 +2,9 @@
  * Memory. Every allocation of the project goes through this file, so that a
  * test can make the n-th one fail.
  *
- * A `buf` owns its bytes, which start at a cache line if there are 16 KiB or more. Zero it before
- * first use ({0}); freeing an empty one is fine.
+ * A `buf` owns its bytes. Those of a large one start at a cache line, from 256 KiB on, or from 16
+ * KiB on if they come from buf_reserve_fresh. Zero it before first use ({0}); freeing an empty one
+ * is fine.
  */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H

@@ -552,3 +552,19 @@ def test_memory_of_open_arrays(mount):
     for fd in fds:
         os.close(fd)
     m.unmount()
+
+
+@pytest.mark.release  # the memory of a sanitizer is its own
+def test_memory_of_many_open_files(mount):
+    """What each of them keeps lies beside the buffers of what was written to it. These are used
+    again for the next one's."""
+    m = mount("dirty_max=32M,cache=8M,commit=0.5")
+    data = blob(9, 240_000, "noise")
+    fds = []
+    for k in range(700):
+        fds.append(os.open(m.mnt / f"f{k}", os.O_RDWR | os.O_CREAT))
+        os.write(fds[k], data)
+    held_to(m, (32 + 8 + 40) * MiB)
+    for fd in fds:
+        os.close(fd)
+    m.unmount()
