@@ -1,6 +1,7 @@
 """What is asked for a file beside the options of the mount: attributes,
 inherited ones, and rules by name."""
 
+import json
 import mmap
 import os
 import subprocess
@@ -10,7 +11,7 @@ import pytest
 
 from libchunk import is_stored
 from libdata import blob
-from libmount import MountFailed
+from libmount import CFRAME, MountFailed
 from libposix import sync
 from libtyped import text
 
@@ -236,6 +237,24 @@ def test_tune_attribute(mount, blosc2):
     write(m, "g")
     assert chunk_of(blosc2, m, "g")["stored"]
     reads_as(blosc2, m, "f", data)
+
+
+@pytest.mark.parametrize("n", [4, 20_000, (32 << 10) - 1, 32 << 10, (1 << 20) + 20_000])
+def test_cframe_tune_tells_what_a_mount_does(mount, work, n):
+    """Small files are not looked at, and cframe tune said what that would have found."""
+    m = mount()
+    data = write(m, "f", numbers()[:n])
+    (work / "plain").write_bytes(data)
+    told = subprocess.check_output([CFRAME, "tune", work / "plain"], text=True)
+    (of,) = json.loads(subprocess.check_output([CFRAME, "tune", work / "plain", "--json"]))
+    small = n < 32 << 10
+    assert of["tuned"]["pipeline"] == os.getxattr(m.mnt / "f", PIPELINE).decode()
+    assert (of["tuned"]["pipeline"] == "zstd:2") == small == (of["choices"] == 0)
+    assert ("too small to choose for: zstd:2;" in told) == small
+    (m.mnt / "d").mkdir()
+    set_on(m.mnt / "d", PIPELINE, ZSTD)
+    write(m, "d/f", data)
+    assert os.getxattr(m.mnt / "d/f", PIPELINE).decode() == ZSTD, "but named for small files, too"
 
 
 def test_bad_attributes_in_the_backing_directory(mount, blosc2):

@@ -95,6 +95,7 @@ static void note_change(struct work *w, uint64_t at)
 	cJSON_AddItemToArray(w->changes, one);
 }
 
+/* As a daemon does (policy.h). What it does not look at, the report is about all the same. */
 static int choose(struct work *w, uint64_t at, struct tune_report *r)
 {
 	struct tune_input in = {buf_view(&w->head), buf_view(&w->chunk), at};
@@ -102,7 +103,12 @@ static int choose(struct work *w, uint64_t at, struct tune_report *r)
 	double start = seconds();
 	TRY(tune_choose(w->s, &w->goal, &in, &w->tuned.pipeline, r));
 	w->choosing += seconds() - start;
-	w->nchoices++;
+	if (w->chunk.n < TUNE_MIN) {
+		w->tuned.pipeline = w->goal.base;
+		tune_unseen(&w->goal, &w->tuned.pipeline);
+	} else {
+		w->nchoices++;
+	}
 	if (!at || !is_same_pipeline(&before, &w->tuned.pipeline))
 		note_change(w, at);
 	return 0;
@@ -127,7 +133,8 @@ static int measure_chunks(struct work *w)
 	TRY(load(w, 0, &w->head));
 	for (uint64_t at = 0; at < w->size; at += w->step) {
 		TRY(load(w, at, &w->chunk));
-		if (!at || !tune_still_good(w->s, &r, since, buf_view(&w->chunk))) {
+		if (!at || (w->chunk.n >= TUNE_MIN &&
+			    !tune_still_good(w->s, &r, since, buf_view(&w->chunk)))) {
 			TRY(choose(w, at, &r));
 			since = 0;
 		}
@@ -199,6 +206,12 @@ static void print_row(const cJSON *row, const char *note, bool chosen)
 	       number(row, "decode_mb_s"));
 }
 
+static const char *tuned_pipeline(const cJSON *of)
+{
+	return cJSON_GetStringValue(
+		cJSON_GetObjectItem(cJSON_GetObjectItem(of, "tuned"), "pipeline"));
+}
+
 /* What the file has been taken for. */
 static void print_found(const cJSON *of)
 {
@@ -211,7 +224,11 @@ static void print_found(const cJSON *of)
 		printf(", items of %.0f bytes", number(of, "item"));
 	if (number(of, "period") > 0)
 		printf(", repeats every %.0f bytes", number(of, "period"));
-	printf("; choosing took %.1f ms; enc, dec in MB/s\n", number(of, "choosing_ms"));
+	if (number(of, "size") > 0 && number(of, "choices") == 0)
+		printf("; too small to choose for: %s", tuned_pipeline(of));
+	else
+		printf("; choosing took %.1f ms", number(of, "choosing_ms"));
+	puts("; enc, dec in MB/s");
 }
 
 static void print_table(const cJSON *of)

@@ -112,6 +112,9 @@ NODISCARD int tune_choose(struct scratch *s, const struct tune_goal *goal,
 			  const struct tune_input *in, struct pipeline *out,
 			  struct tune_report *report);
 
+/* Smaller chunks take less time to encode than a choice does. */
+#define TUNE_MIN (32u << 10)
+
 /*
  * For data that is too short to choose for, and gets no filter: raises the level of *out, which is
  * that of the goal's base, to what suits text.

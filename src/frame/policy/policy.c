@@ -2,9 +2,6 @@
 
 #include "codec/filter.h"
 
-/* Smaller chunks take less time to encode than a choice does. */
-#define TUNE_MIN (32u << 10)
-
 /* The item size of chunks of this pipeline. */
 static uint32_t item_size(const struct pipeline *p)
 {
