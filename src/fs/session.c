@@ -198,42 +198,58 @@ static void explain_failed_mount(const struct fs *fs)
 			"fuse3 of most systems");
 }
 
+/* A session that is mounted. Every failure has been reported. */
+static int mount_session(struct fs *fs)
+{
+	if (!has_device())
+		return -EIO;
+	TRY(session_new(fs)); /* libfuse has said why */
+	if (fuse_session_mount(fs->session, fs->opt.mountpoint) == 0)
+		return 0;
+	explain_failed_mount(fs);
+	fuse_session_destroy(fs->session);
+	return -EIO;
+}
+
+/*
+ * The threads that work beside those that serve, and before these: requests count on them. What was
+ * started is stopped by stop_others, also where this fails.
+ */
+static int start_others(struct fs *fs, void (*ready)(void *), void *ctx, struct recompress **r)
+{
+	TRY(keeper_start(&fs->keeper, fs, ready, ctx));
+	TRY(notify_start(&fs->notify, fs));
+	TRY(recompress_start(r, fs));
+	return checkpoint_start(fs->checkpoint, fs->opt.commit);
+}
+
+static void stop_others(struct fs *fs, struct recompress *r)
+{
+	checkpoint_stop(fs->checkpoint);
+	recompress_stop(r);
+	notify_stop(fs->notify);
+	keeper_stop(fs->keeper);
+	fs->keeper = NULL;
+	notify_close(fs->notify); /* only now: a commit of the keeper may still tell of a change */
+	fs->notify = NULL;
+}
+
 int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 {
 	struct recompress *recompress = NULL;
 	bool detached = false;
 
 	fuse_set_log_func(take_log);
-	if (!has_device())
-		return -EIO;
-	int rc = session_new(fs);
-	if (rc < 0)
-		return rc; /* libfuse has said why */
-	if (fuse_session_mount(fs->session, fs->opt.mountpoint) != 0) {
-		explain_failed_mount(fs);
-		fuse_session_destroy(fs->session);
-		return -EIO;
-	}
+	TRY(mount_session(fs));
 	attach_wire(fs);
-	rc = keeper_start(&fs->keeper, fs, ready, ctx);
-	if (rc >= 0)
-		rc = notify_start(&fs->notify, fs);
-	if (rc >= 0)
-		rc = recompress_start(&recompress, fs);
-	if (rc >= 0)
-		rc = checkpoint_start(fs->checkpoint, fs->opt.commit);
+	int rc = start_others(fs, ready, ctx, &recompress);
 	if (rc < 0)
 		log_no_thread(fs, rc);
 	else
 		rc = serve_until_stopped(fs, &detached);
 	claim_tell_unmounted(&fs->backing);
-	checkpoint_stop(fs->checkpoint);
-	recompress_stop(recompress);
-	notify_stop(fs->notify);
-	keeper_stop(fs->keeper);
-	fs->keeper = NULL;
-	notify_close(fs->notify); /* only now: a commit of the keeper may still tell of a change */
-	fs->notify = NULL;
+	stop_others(fs, recompress);
+	/* When nothing else works on the files, and before the mount point is anybody's again. */
 	int commit_rc = keeper_commit_all(fs);
 	if (detached)
 		forget_mount(fs->session);
