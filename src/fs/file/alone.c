@@ -37,7 +37,7 @@ static int leave(struct file *f, int rc, bool changed)
 {
 	pthread_rwlock_unlock(&f->lock);
 	if (changed)
-		file_note_change(f, FILE_CLOCK_NOW);
+		file_note_change(f, FILE_FROM_CALLER);
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
 }

@@ -180,7 +180,7 @@ static void leave(struct file *f, enum sidecar_entered how, bool changed)
 	pthread_rwlock_unlock(&f->lock);
 	sidecar_leave(&f->sidecar, how);
 	if (changed)
-		file_note_change(f, FILE_CLOCK_NOW);
+		file_note_change(f, FILE_FROM_CALLER);
 	pthread_rwlock_unlock(&f->gate);
 }
 
@@ -250,7 +250,7 @@ static ssize_t copy_bytes(struct file_copy *c, uint64_t done, struct workspace *
 	ssize_t n = file_read_at(c->from, at, span_of(ws->copy.p, len));
 	struct file_data d = {.at = to, .bytes = view_of(ws->copy.p, n < 0 ? 0 : (size_t)n)};
 	c->unread = n < 0;
-	return n < 0 ? n : file_write(c->to, &d, FILE_CLOCK_NOW);
+	return n < 0 ? n : file_write(c->to, &d, FILE_FROM_CALLER);
 }
 
 ssize_t file_copy(struct file_copy *c)

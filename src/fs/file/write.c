@@ -14,9 +14,9 @@
 
 #include <limits.h>
 
-void file_note_change(struct file *f, enum file_clock clock)
+void file_note_change(struct file *f, enum file_source from)
 {
-	if (clock == FILE_CLOCK_NOW)
+	if (from == FILE_FROM_CALLER)
 		times_touch(f->inode);
 	uncommitted_add(f);
 }
@@ -200,11 +200,11 @@ static uint64_t most_memory(struct file *f, uint64_t at, size_t n)
 	return ceil_div(at % size + n, size) * size;
 }
 
-static ssize_t write_gated(struct file *f, const struct file_data *d, enum file_clock clock,
+static ssize_t write_gated(struct file *f, const struct file_data *d, enum file_source from,
 			   int *why)
 {
 	pthread_rwlock_rdlock(&f->gate);
-	if (clock == FILE_CLOCK_KERNEL)
+	if (from == FILE_FROM_WRITEBACK)
 		times_hold(f->inode, f->fd);
 	pthread_rwlock_wrlock(&f->lock);
 	ssize_t rc = file_check_change(f);
@@ -212,7 +212,7 @@ static ssize_t write_gated(struct file *f, const struct file_data *d, enum file_
 		rc = write_locked(f, d, why);
 	pthread_rwlock_unlock(&f->lock);
 	if (rc >= 0) {
-		file_note_change(f, clock);
+		file_note_change(f, from);
 		stats_add(STATS_WRITE_BYTES, (uint64_t)rc);
 	}
 	pthread_rwlock_unlock(&f->gate);
@@ -229,7 +229,7 @@ int file_commit_replaced(struct file *f)
  * One writer at a time: a writer that waited inside the gate would keep out the commit that frees
  * the space of replaced chunks.
  */
-static ssize_t write_entered(struct file *f, const struct file_data *d, enum file_clock clock,
+static ssize_t write_entered(struct file *f, const struct file_data *d, enum file_source from,
 			     int *why)
 {
 	pthread_mutex_lock(&f->writing);
@@ -237,7 +237,7 @@ static ssize_t write_entered(struct file *f, const struct file_data *d, enum fil
 	if (rc >= 0)
 		file_catch_up(f);
 	if (rc >= 0)
-		rc = write_gated(f, d, clock, why);
+		rc = write_gated(f, d, from, why);
 	pthread_mutex_unlock(&f->writing);
 	return rc;
 }
@@ -319,7 +319,7 @@ int file_enter_budget(struct file *f, uint64_t most, size_t data)
 	return rc;
 }
 
-ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock clock)
+ssize_t file_write(struct file *f, const struct file_data *d, enum file_source from)
 {
 	uint64_t most = most_memory(f, d->at, d->bytes.n);
 
@@ -330,8 +330,8 @@ ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock cl
 	ssize_t rc = file_enter_budget(f, most, d->bytes.n);
 	bool entered = rc >= 0;
 	if (entered)
-		rc = write_entered(f, d, clock, &why);
-	if (rc < (ssize_t)d->bytes.n && clock == FILE_CLOCK_KERNEL)
+		rc = write_entered(f, d, from, &why);
+	if (rc < (ssize_t)d->bytes.n && from == FILE_FROM_WRITEBACK)
 		rc = refuse(f, d, rc, rc < 0 ? (int)rc : why);
 	if (entered && rc < 0)
 		settle_times(f);

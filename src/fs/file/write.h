@@ -8,10 +8,11 @@
 #include "fs/file/file.h"
 
 /*
- * The time of a change: now, or one that the kernel will send later (for data from its writeback
- * cache).
+ * Where a change comes from: a request of an application, whose time is now, and which is told what
+ * goes wrong; or the kernel's writeback cache. Of that the kernel sends the time later, and drops
+ * what is refused (arrivals_refuse).
  */
-enum file_clock { FILE_CLOCK_NOW, FILE_CLOCK_KERNEL };
+enum file_source { FILE_FROM_CALLER, FILE_FROM_WRITEBACK };
 
 /* Bytes to be written, and where. */
 struct file_data {
@@ -27,8 +28,11 @@ struct file_data {
 /* False: a write of n bytes at that offset fails with -EFBIG. */
 bool file_can_reach(struct file *f, uint64_t at, uint64_t n);
 
-/* Returns the number of bytes written: all, or those before a failure. */
-NODISCARD ssize_t file_write(struct file *f, const struct file_data *d, enum file_clock clock);
+/*
+ * Returns the number of bytes written: all, or those before a failure. Of write-back, where not all
+ * were written, the failure.
+ */
+NODISCARD ssize_t file_write(struct file *f, const struct file_data *d, enum file_source from);
 
 /*
  * -E2BIG: the chunks of the file are too large to be written within the memory that the options

@@ -22,8 +22,11 @@ NODISCARD int file_check_memory(const struct file *f);
  */
 void file_shrink_back(struct file *f, uint64_t size);
 
-/* Puts the file on the list for the background commit, and updates its times. The gate is held. */
-void file_note_change(struct file *f, enum file_clock clock);
+/*
+ * Puts the file on the list for the background commit, and sets its times to now, unless they will
+ * come from the kernel. The gate is held.
+ */
+void file_note_change(struct file *f, enum file_source from);
 
 /*
  * Commits, so that the space of replaced chunks is free. While another program has the lock, the

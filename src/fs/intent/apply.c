@@ -16,7 +16,7 @@ static int apply_record(struct file *f, const struct intent_record *r)
 	for (uint32_t i = 0; i < r->nranges; i++) {
 		struct touched_range t = intent_record_range(r, i);
 		struct file_data d = {.at = t.at, .bytes = view_part(bytes, 0, t.len)};
-		ssize_t done = file_write(f, &d, FILE_CLOCK_NOW);
+		ssize_t done = file_write(f, &d, FILE_FROM_CALLER);
 		TRY(done);
 		if ((uint64_t)done != t.len)
 			return -EIO;

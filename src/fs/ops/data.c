@@ -109,7 +109,7 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 }
 
 /* The kernel's cache takes any answer but an error for all of its pages: the rest would be lost. */
-static ssize_t write_plain(const struct handle *h, const struct file_data *d, enum file_clock clock)
+static ssize_t write_plain(const struct handle *h, const struct file_data *d, enum file_source from)
 {
 	size_t done = 0, size = d->bytes.n;
 
@@ -118,16 +118,16 @@ static ssize_t write_plain(const struct handle *h, const struct file_data *d, en
 		if (rc < 0 && errno == EINTR)
 			continue;
 		if (rc < 0)
-			return done && clock != FILE_CLOCK_KERNEL ? (ssize_t)done : -errno;
+			return done && from != FILE_FROM_WRITEBACK ? (ssize_t)done : -errno;
 		done += (size_t)rc;
 	}
 	return (ssize_t)done;
 }
 
 static ssize_t write_frame(struct fs *fs, const struct handle *h, const struct file_data *d,
-			   enum file_clock clock)
+			   enum file_source from)
 {
-	ssize_t rc = file_write(h->file, d, clock);
+	ssize_t rc = file_write(h->file, d, from);
 	if (rc < 0)
 		ops_log(fs, h->inode, "write", (int)rc);
 	return rc;
@@ -135,14 +135,14 @@ static ssize_t write_frame(struct fs *fs, const struct handle *h, const struct f
 
 /* What will be refused for its place changes nothing, nor does it take privileges away. */
 static ssize_t write_handle(fuse_req_t req, const struct handle *h, const struct file_data *d,
-			    enum file_clock clock)
+			    enum file_source from)
 {
-	if (!h->file || clock == FILE_CLOCK_KERNEL ||
+	if (!h->file || from == FILE_FROM_WRITEBACK ||
 	    file_can_reach(h->file, d->at, d->bytes.n))
 		TRY(ops_killpriv_write(req, h->inode));
 	if (h->file)
-		return write_frame(ops_fs(req), h, d, clock);
-	ssize_t rc = write_plain(h, d, clock);
+		return write_frame(ops_fs(req), h, d, from);
+	ssize_t rc = write_plain(h, d, from);
 	stats_add(STATS_PLAIN_WRITE_BYTES, rc > 0 ? (uint64_t)rc : 0);
 	return rc;
 }
@@ -157,7 +157,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 
 	(void)ino;
 	ssize_t rc = write_handle(req, h, &d,
-				  fi->writepage ? FILE_CLOCK_KERNEL : FILE_CLOCK_NOW);
+				  fi->writepage ? FILE_FROM_WRITEBACK : FILE_FROM_CALLER);
 	uint64_t end = rc > 0 ? d.at + (uint64_t)rc : 0;
 	struct file *early = fi->writepage && flush_early_suits(end) ? h->file : NULL;
 	if (early) /* its handle may be closed once this is answered */
