@@ -48,11 +48,13 @@ def test_backing_directory_in_a_mount(mount, work):
     for backing in (m.mnt, m.mnt / "sub"):
         got = attempt(DAEMON, backing, work / "second")
         assert got.returncode == 0
-        said = f"'{backing}': is in the mount '{m.mnt}' of another cframefs"
-        assert [said in line for line in got.stderr.splitlines()].count(True) == 1, got.stderr
-        (work / "second/x").write_bytes(b"twice")
-        assert (work / "second/x").read_bytes() == b"twice"
-        umount(work / "second")
+        try:
+            said = f"'{backing}': is in the mount '{m.mnt}' of another cframefs"
+            assert [said in line for line in got.stderr.splitlines()].count(True) == 1, got.stderr
+            (work / "second/x").write_bytes(b"twice")
+            assert (work / "second/x").read_bytes() == b"twice"
+        finally:
+            umount(work / "second")
     m.remount()
     assert (m.mnt / "x.b2frame").exists()
     assert (m.mnt / "sub/x.b2frame").exists()
