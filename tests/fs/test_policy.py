@@ -239,17 +239,21 @@ def test_tune_attribute(mount, blosc2):
     reads_as(blosc2, m, "f", data)
 
 
-@pytest.mark.parametrize("n", [4, 20_000, (32 << 10) - 1, 32 << 10, (1 << 20) + 20_000])
-def test_cframe_tune_tells_what_a_mount_does(mount, work, n):
-    """Small files are not looked at, and cframe tune said what that would have found."""
+@pytest.mark.parametrize("kind", ["numbers", "text"])
+@pytest.mark.parametrize("n", [4, 8191, 8192, 20_000, (32 << 10) - 1, 32 << 10, (1 << 20) + 20_000])
+def test_cframe_tune_tells_what_a_mount_does(mount, work, n, kind):
+    """What nothing is chosen for is small, and has no numbers that a glance finds, or is smaller
+    still."""
     m = mount()
-    data = write(m, "f", numbers()[:n])
+    data = write(m, "f", numbers()[:n] if kind == "numbers" else blob(1, n, "text"))
     (work / "plain").write_bytes(data)
     told = subprocess.check_output([CFRAME, "tune", work / "plain"], text=True)
     (of,) = json.loads(subprocess.check_output([CFRAME, "tune", work / "plain", "--json"]))
-    small = n < 32 << 10
+    small = n < (8 << 10 if kind == "numbers" else 32 << 10)
     assert of["tuned"]["pipeline"] == os.getxattr(m.mnt / "f", PIPELINE).decode()
-    assert (of["tuned"]["pipeline"] == "zstd:2") == small == (of["choices"] == 0)
+    assert (of["choices"] == 0) == small
+    assert ("shuffle" in of["tuned"]["pipeline"]) == (kind == "numbers" and not small)
+    assert of["tuned"]["pipeline"] == "zstd:2" or not small
     assert ("too small to choose for: zstd:2;" in told) == small
     (m.mnt / "d").mkdir()
     set_on(m.mnt / "d", PIPELINE, ZSTD)

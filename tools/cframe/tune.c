@@ -95,7 +95,13 @@ static void note_change(struct work *w, uint64_t at)
 	cJSON_AddItemToArray(w->changes, one);
 }
 
-/* As a daemon does (policy.h). What it does not look at, the report is about all the same. */
+/* As a daemon judges it (policy.h). */
+static bool deserves_choice(const struct work *w, uint64_t at)
+{
+	return w->chunk.n >= TUNE_MIN || (!at && tune_stands_out(w->s, buf_view(&w->chunk)));
+}
+
+/* Where a daemon would not choose, the report tells what it would have found all the same. */
 static int choose(struct work *w, uint64_t at, struct tune_report *r)
 {
 	struct tune_input in = {buf_view(&w->head), buf_view(&w->chunk), at};
@@ -103,11 +109,11 @@ static int choose(struct work *w, uint64_t at, struct tune_report *r)
 	double start = seconds();
 	TRY(tune_choose(w->s, &w->goal, &in, &w->tuned.pipeline, r));
 	w->choosing += seconds() - start;
-	if (w->chunk.n < TUNE_MIN) {
+	if (deserves_choice(w, at)) {
+		w->nchoices++;
+	} else {
 		w->tuned.pipeline = w->goal.base;
 		tune_unseen(&w->goal, &w->tuned.pipeline);
-	} else {
-		w->nchoices++;
 	}
 	if (!at || !is_same_pipeline(&before, &w->tuned.pipeline))
 		note_change(w, at);

@@ -80,6 +80,20 @@ void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct 
 		g->busy = count_busy(v);
 }
 
+#define SMALLEST 8192 /* of less, few bytes are saved of a few blocks of the disk           */
+#define STANDS_OUT 100 /* of 2,048; text, code, packed data and what libraries install: 0 to 51 */
+
+bool tune_stands_out(struct scratch *s, struct view file)
+{
+	const struct pipeline plain = {.typesize = 1};
+	struct tune_glance g = {.item = 4};
+
+	if (file.n < SMALLEST)
+		return false;
+	tune_glance(&s->kernels, &plain, &g, file);
+	return g.lead >= STANDS_OUT;
+}
+
 /*
  * Chunks of one kind differ by less than this in what tells filters apart: a fifth of a bit per
  * byte, less where there are few bits, and a sixteenth of what there is.

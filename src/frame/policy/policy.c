@@ -207,7 +207,12 @@ static int choose(struct policy *p, struct scratch *s, const struct policy_chunk
 	return 0;
 }
 
-/* Small files are mostly text and code: what is not looked at counts as such. */
+static bool deserves_choice(const struct policy *p, struct scratch *s, struct view chunk)
+{
+	return p->tuned && (chunk.n >= TUNE_MIN || (!p->items && tune_stands_out(s, chunk)));
+}
+
+/* Small files are mostly text and code: what nothing is chosen for counts as such. */
 static void begin_small(struct policy *p)
 {
 	struct tune_goal goal = {.aim = p->aim, .free_codec = p->free_level};
@@ -260,7 +265,7 @@ int policy_choose(struct policy *p, struct scratch *s, const struct policy_chunk
 
 	pthread_mutex_lock(&p->lock);
 	turn_begin(p, c->turn);
-	if (p->tuned && c->plain.n >= TUNE_MIN)
+	if (deserves_choice(p, s, c->plain))
 		rc = choose(p, s, c);
 	else if (!p->items)
 		begin_small(p);
