@@ -1,5 +1,6 @@
 #include "base/buf.h"
 
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,6 +71,13 @@ char *mem_strdup(const char *s)
 void mem_free(void *p)
 {
 	free(p);
+}
+
+void mem_trim(void)
+{
+#ifdef HAVE_MALLOC_TRIM
+	(void)malloc_trim(0);
+#endif
 }
 
 size_t mem_page_size(void)

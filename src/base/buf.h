@@ -32,6 +32,13 @@ void *mem_realloc(void *p, size_t size);
 char *mem_strdup(const char *s);
 void mem_free(void *p);
 
+/*
+ * Gives freed memory back to the system wherever it lies; free does that only at the end of the
+ * heap, which something small may hold. Nobody can allocate meanwhile, and who uses that memory
+ * again takes a page fault for each page. Without effect where the C library cannot do it.
+ */
+void mem_trim(void);
+
 /* The size of a page of the kernel in bytes, a power of two. */
 size_t mem_page_size(void);
 

@@ -134,16 +134,22 @@ static int print_all(struct fs *fs, struct buf *out, const struct meter_sums *s)
 	return buf_print(out, "}\n");
 }
 
-uint64_t stats_requests(struct meter_sums *room)
+uint64_t stats_all_requests(struct meter_sums *room)
 {
 	uint64_t sum = 0;
 
 	meter_read(room);
 	for (int i = 0; i < OPS_KINDS; i++)
-		sum += i == OPS_KIND_forget || i == OPS_KIND_forget_multi
-			       ? 0
-			       : room->count[STATS_REQUESTS + i];
+		sum += room->count[STATS_REQUESTS + i];
 	return sum;
+}
+
+uint64_t stats_requests(struct meter_sums *room)
+{
+	uint64_t all = stats_all_requests(room);
+
+	return all - room->count[STATS_REQUESTS + OPS_KIND_forget] -
+	       room->count[STATS_REQUESTS + OPS_KIND_forget_multi];
 }
 
 int stats_print(struct fs *fs, struct buf *out)

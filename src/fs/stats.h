@@ -56,6 +56,9 @@ static inline void stats_add(enum stats_count what, uint64_t n)
 /* The number of requests so far, without FORGET, which nobody waits for. *room is scratch space. */
 uint64_t stats_requests(struct meter_sums *room);
 
+/* The same with FORGET. */
+uint64_t stats_all_requests(struct meter_sums *room);
+
 /* Appends everything, as JSON. */
 NODISCARD int stats_print(struct fs *fs, struct buf *out);
 

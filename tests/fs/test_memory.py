@@ -14,7 +14,7 @@ import pytest
 
 import libframe
 from libdata import blob
-from libmemory import held_to, peak
+from libmemory import held_to, peak, resident
 from libmount import SLOWNESS, wait_until
 from libposix import error_of, read_direct
 from libstats import stats
@@ -557,7 +557,8 @@ def test_memory_of_open_arrays(mount):
 @pytest.mark.release  # the memory of a sanitizer is its own
 def test_memory_of_many_open_files(mount):
     """What each of them keeps lies beside the buffers of what was written to it. These are used
-    again for the next one's."""
+    again for the next one's; and when all are closed, and the mount is quiet, the rest of the
+    memory goes back to the system as well."""
     m = mount("dirty_max=32M,cache=8M,commit=0.5")
     data = blob(9, 240_000, "noise")
     fds = []
@@ -567,4 +568,5 @@ def test_memory_of_many_open_files(mount):
     held_to(m, (32 + 8 + 40) * MiB)
     for fd in fds:
         os.close(fd)
+    wait_until(lambda: resident(m) < 20 * MiB)
     m.unmount()

@@ -20,6 +20,12 @@ def addresses(m):
     return _status(m, "VmSize")
 
 
+def resident(m):
+    """Bytes of memory that the daemon has now."""
+    with open(f"/proc/{m.proc.pid}/status", encoding="ascii") as f:
+        return int(re.search(r"VmRSS:\s+(\d+) kB", f.read())[1]) << 10
+
+
 def held_to(m, most):
     if SLOWNESS > 1:
         return  # a sanitizer's shadow memory counts too
