@@ -16,8 +16,8 @@ def peak(m):
 
 
 def addresses(m):
-    """Bytes that it has allocated, touched or not."""
-    return _status(m, "VmSize")
+    """Bytes that it has allocated, touched or not, with the stacks of its threads."""
+    return _status(m, "VmData")
 
 
 def resident(m):
