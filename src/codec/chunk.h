@@ -249,7 +249,6 @@ struct chunk_patch {
 	const struct chunk_edit *edit;     /* in ascending order, no block twice        */
 	size_t nedits;
 	uint32_t nbytes;                   /* of the result: at least as many as before */
-	bool however_long; /* it cannot be encoded as a whole: FORMAT.md 3.10           */
 };
 
 /*
@@ -260,8 +259,7 @@ struct chunk_patch {
  * a whole one, and all that it gets.
  *
  * Returns 0 when done, and 1 when the caller has to encode the whole chunk: either it cannot be
- * patched, or the result would be no smaller than a plain copy (blocks of plain bytes excepted, and
- * where it may be `however_long`).
+ * patched, or the result would be no smaller than a plain copy (blocks of plain bytes excepted).
  * Chunks that cannot be patched are special values; those with a dictionary, with variable-length
  * blocks or of older formats; plain copies that are not `common`; those whose filters are read-only
  * here or lossy; under delta, any change of block 0, and any change at all before chunk_load_ref.

@@ -207,15 +207,6 @@ static int plan_patch(struct patcher *pt)
 	return plan_cuts(pt);
 }
 
-/* No block gets longer than as plain streams. */
-static uint64_t longest(const struct chunk *c)
-{
-	uint64_t streams = (uint64_t)c->nblocks * (c->split ? c->typesize : 1);
-	uint64_t len = bstart_place(c->nblocks) + chunk_sums_len(c->nblocks) + (uint64_t)c->nbytes +
-		       STREAM_CSIZE * streams;
-	return min_u64(len, INT32_MAX);
-}
-
 /* `plain`: all blocks of the chunk are stored as plain bytes. */
 static int patch(struct scratch *s, const struct chunk_patch *p, bool plain, struct buf *out)
 {
@@ -225,8 +216,6 @@ static int patch(struct scratch *s, const struct chunk_patch *p, bool plain, str
 	struct patcher pt = {.p = p, .c = c, .s = s, .limit = CHUNK_HEAD + (size_t)c->nbytes - 1};
 	if (plain) /* no block gets longer */
 		pt.limit = c->cbytes;
-	if (p->however_long)
-		pt.limit = longest(c);
 	int rc = plan_patch(&pt);
 	if (!rc)
 		rc = patch_regular(&pt, out);

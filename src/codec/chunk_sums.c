@@ -27,14 +27,6 @@ void chunk_sums_seal(uint8_t *chunk, size_t at, uint32_t nblocks)
 	put_le32(chunk + last, chunk_sums_of(view_of(chunk, last)));
 }
 
-int chunk_sums_check_head(struct view head)
-{
-	size_t last = head.n - 4;
-	if (get_le32(head.p + last) != chunk_sums_of(view_part(head, 0, last)))
-		return CORRUPT("checksum of the head of a chunk", head.n);
-	return 0;
-}
-
 int chunk_sums_load(struct chunk *c, struct view head, uint64_t at)
 {
 	uint64_t end = at + chunk_sums_len(c->nblocks);
@@ -44,7 +36,8 @@ int chunk_sums_load(struct chunk *c, struct view head, uint64_t at)
 		return (int)end;
 	if (get_le32(head.p + at) != MARK)
 		return 0;
-	TRY(chunk_sums_check_head(view_part(head, 0, end)));
+	if (get_le32(head.p + end - 4) != chunk_sums_of(view_part(head, 0, end - 4)))
+		return CORRUPT("checksum of the head of a chunk", c->cbytes);
 	c->sums = mem_zalloc_array(c->nblocks, sizeof *c->sums);
 	if (!c->sums)
 		return -ENOMEM;

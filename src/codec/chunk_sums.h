@@ -28,9 +28,6 @@ void chunk_sums_put(uint8_t *table, uint32_t i, uint32_t sum);
 /* Completes the table at offset `at` of the chunk, once all bytes in front of it are final. */
 void chunk_sums_seal(uint8_t *chunk, size_t at, uint32_t nblocks);
 
-/* Compares a head, up to the last byte of its table, with its checksum. -EBADMSG: it differs. */
-NODISCARD int chunk_sums_check_head(struct view head);
-
 /* Compares the stored bytes of block i with its checksum, if it has one. -EBADMSG: they differ. */
 NODISCARD int chunk_sums_check(const struct chunk *c, uint32_t i, struct view block);
 

@@ -370,7 +370,7 @@ void frame_put(struct frame *f, uint32_t n, const struct frame_place *p)
 	frame_sums_note(f, n, p->sum);
 	frame_space_note(f, n, p->len);
 	young_add(&f->young, n, p->len, p->epoch);
-	f->young.bare |= p->damaged || !frame_sum(f, n);
+	f->young.bare |= !frame_sum(f, n);
 	set_entry(f, n, p->at - f->info.header_len);
 	frame_check(f);
 }

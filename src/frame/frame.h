@@ -252,12 +252,6 @@ NODISCARD int frame_read_chunk(struct frame *f, uint32_t n, struct scratch *s, s
 NODISCARD int frame_read_raw(struct frame *f, uint32_t n, struct buf *cchunk);
 
 /*
- * The same of a loaded chunk whose blocks have checksums, without comparing these: blocks may be
- * damaged. [reader]
- */
-NODISCARD int frame_read_damaged(struct frame_chunk at, struct buf *cchunk);
-
-/*
  * Reads and verifies the stored bytes of chunk n in a form that another frame with chunks of that
  * length can store with frame_alloc, frame_write and frame_put. No bytes: a hole. -ENOTSUP: this
  * chunk has to be decoded instead. -E2BIG: the chunk, or reading its head, takes more than `most`
@@ -297,7 +291,6 @@ struct frame_place {
 	uint32_t len;
 	uint32_t epoch; /* when it was taken: era.h */
 	uint64_t sum; /* of what frame_write has put there (chunk_sum.h); 0: not known */
-	bool damaged; /* no checksum can prove that the disk has it: some block does not match */
 };
 
 /*

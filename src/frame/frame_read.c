@@ -345,22 +345,6 @@ int frame_read(struct frame *f, uint64_t at, struct scratch *s, struct span dst)
 	return 0;
 }
 
-int frame_read_damaged(struct frame_chunk at, struct buf *cchunk)
-{
-	struct stored st;
-	assert(at.c->sums);
-	cchunk->n = 0;
-	TRY(stored_whole(at, &st));
-	int rc = buf_reserve_fresh(cchunk, at.c->cbytes);
-	if (rc == 0)
-		rc = io_pread(st.io, st.at, span_of(cchunk->p, at.c->cbytes));
-	frame_stored_done(at.f, &st);
-	TRY(rc);
-	TRY(chunk_sums_check_head(view_of(cchunk->p, at.c->sums_end)));
-	cchunk->n = at.c->cbytes;
-	return 0;
-}
-
 static int read_raw(const struct stored *st, struct buf *cchunk)
 {
 	uint32_t len;

@@ -26,7 +26,7 @@ struct young {
 	uint64_t bytes; /* stored bytes of all that were put, also of those replaced since */
 	uint32_t since; /* when the oldest was: era.h; 0: not known. Not defined without any */
 	bool many;      /* some are not in `runs`: there are too many, or memory is short  */
-	bool bare;      /* some have no checksum, since memory is short, or do not match it */
+	bool bare;      /* some have no checksum, since memory is short                    */
 };
 
 /* Chunk n was put, with `len` stored bytes, which were written in `epoch` or later. */

@@ -172,8 +172,7 @@ static void try_patch(const struct chunk *c, struct scratch *s, struct view v, u
 	for (uint32_t i = 0; i < n; i++)
 		new[i] = (uint8_t)(next_random() % few);
 	edit.bytes = view_of(new, n);
-	struct chunk_patch patch = {c, view_of(stored, c->cbytes), &p, &edit, 1, longer.nbytes,
-				    next_random() % 2};
+	struct chunk_patch patch = {c, view_of(stored, c->cbytes), &p, &edit, 1, longer.nbytes};
 	if (chunk_patch(s, &patch, &out) == 0)
 		check_patched(&patch, s, &out, item, (uint32_t)(next_random() % c->nblocks));
 	buf_free(&out);

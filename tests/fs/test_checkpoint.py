@@ -155,27 +155,6 @@ def test_nothing_is_written_in_an_epoch_that_has_ended(mount):
         loses_a_chunk(again, "g")
 
 
-def test_what_is_written_beside_damage_is_not_taken_back_with_it(mount):
-    """The chunk has a block that is copied as it is, damaged: no checksum could prove that the disk
-    has it. So it is synced before a root names it."""
-    m = mount(f"{OPTIONS},blocksize=8K")
-    (m.mnt / "f").write_bytes(NEW)
-    m.unmount()
-    damage(m.stored("f"))
-    m.start()
-    with open(m.mnt / "f", "r+b", buffering=0) as f:
-        f.write(OLD[:8192])
-        os.pwrite(f.fileno(), OLD[:8192], AT + 16384)
-    assert m.kill()
-    with disk_came_back(mount, m.backing) as again:
-        again.allow("checksum of a block")
-        with open(again.mnt / "f", "rb", buffering=0) as f:
-            assert f.read(8192) == OLD[:8192]
-            assert os.pread(f.fileno(), 8192, AT + 16384) == OLD[:8192]
-            assert error_of(os.pread, f.fileno(), 4096, AT) == "EIO"
-            assert os.pread(f.fileno(), 32768, AT + 24576) == NEW[AT + 24576 : AT + 57344]
-
-
 def test_little_is_read_of_a_file_that_is_known_to_be_there(mount):
     m = mount(OPTIONS)
     (m.mnt / "f").write_bytes(NEW)

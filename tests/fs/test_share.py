@@ -486,33 +486,6 @@ def test_sidecars_follow_frames_that_are_exchanged(mount, suffix, locks):
     assert found == {f"{frames[name]}.b2lock": name.encode() * 16 for name in locks}
 
 
-@pytest.mark.parametrize("how", ["looked up", "renamed"])
-def test_a_lock_file_that_comes_with_a_name(mount, blosc2, how):
-    """The newest root is the library's, of which nothing tells whether chunks were replaced since.
-    But nobody has written to the file since it was opened."""
-    m = mount("chunksize=64K,commit=0")
-    data = bytearray(blob(1, 2 * CHUNK, "noise"))
-    make_frame(blosc2, m.stored("f"), data)
-    if how == "looked up":
-        os.link(m.stored("f"), m.stored("g"))
-    else:
-        make_frame(blosc2, m.stored("g"), b"old")
-    Path(f"{m.stored('g')}.b2lock").write_bytes(bytes(8) + (3).to_bytes(8, sys.byteorder))
-    time.sleep(0.1)  # until the file was not changed a moment ago
-    fd = os.open(m.mnt / "f", os.O_RDWR)
-    for at in (10, CHUNK + 10):
-        os.pwrite(fd, b"ours", at)
-        if how == "looked up":
-            os.stat(m.mnt / "g")
-        elif at == 10:
-            os.rename(m.mnt / "f", m.mnt / "g")
-        os.fsync(fd)
-        data[at : at + 4] = b"ours"
-        assert stored_bytes(blosc2, m.stored("g")) == data
-    os.close(fd)
-    assert generation(m, "g") > 4
-
-
 def test_a_rename_that_cannot_remove_the_old_name(mount, work):
     """What it replaces, of another suffix, is gone by then. That the file has the new name, too, is
     known, and by which lock file it is shared under that."""

@@ -33,18 +33,15 @@ static int read_base(struct file *f, const struct dirty_chunk *c, struct workspa
 	return rc;
 }
 
-/*
- * A run of whole blocks of the stored chunk, decoded to their place in ws->plain. Their checksums
- * are compared here, too, since those of all were not where one of them is damaged (patch_beside).
- */
+/* A run of whole blocks of the stored chunk, decoded to their place in ws->plain. */
 static int decode_run(const struct chunk *base, struct workspace *ws, struct run run)
 {
 	struct extent in = chunk_extent(base, run);
 	uint32_t at = chunk_block_bytes(base, run.first).off;
 
-	return chunk_decode_checked(base, ws->scratch, run,
-				    view_part(buf_view(&ws->base), in.off, in.len),
-				    span_of(ws->plain.p + at, chunk_run_bytes(base, run)));
+	return chunk_decode(base, ws->scratch, run,
+			    view_part(buf_view(&ws->base), in.off, in.len),
+			    span_of(ws->plain.p + at, chunk_run_bytes(base, run)));
 }
 
 /* What the chunk has become longer by, as far as no page has it. */
@@ -116,36 +113,29 @@ static bool grows_anew(const struct dirty_chunk *c, const struct chunk *base)
 		policy_wants_bytewise(&f->policy, c->file_size, f->chunk_size));
 }
 
-/* How many blocks a patch would replace. 0: there is none, or the chunk cannot be patched. */
-static uint32_t count_touched(const struct dirty_chunk *c, const struct chunk *base)
+/* True: patching pays. If most blocks change, all are encoded again, by the present policy. */
+static bool few_blocks(const struct dirty_chunk *c, const struct chunk *base)
 {
 	uint32_t touched = 0;
 
 	if ((base->kind != CHUNK_REGULAR && base->kind != CHUNK_STORED) || base->is_vl ||
 	    base->has_dict || grows_anew(c, base))
-		return 0;
+		return false;
 	struct chunk now = chunk_longer(base, c->len);
 	for (uint32_t b = 0; b < now.nblocks; b++)
 		touched += is_touched(c, base, chunk_block_bytes(&now, b));
-	return touched; /* 0: it is as long again as it was */
+	return touched && touched <= now.nblocks / 2; /* none: it is as long again as it was */
 }
 
-/* True: patching pays. If most blocks change, all are encoded again, by the present policy. */
-static bool few_blocks(const struct dirty_chunk *c, const struct chunk *base)
-{
-	uint32_t touched = count_touched(c, base);
-
-	return touched && touched <= chunk_longer(base, c->len).nblocks / 2;
-}
-
-/* 0: ws->stored has the chunk. 1: it has to be encoded as a whole, which cannot be if it `must`. */
-static int patch(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
-		 bool must)
+/* 0: ws->stored has the chunk. 1: it has to be encoded as a whole. */
+static int patch(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws)
 {
 	struct pipeline level = policy_header(&c->file->policy);
 	struct chunk_patch p = {.chunk = base, .stored = buf_view(&ws->base), .pipeline = &level,
-				.nbytes = c->len, .however_long = must};
+				.nbytes = c->len};
 
+	if (!few_blocks(c, base))
+		return 1;
 	TRY(list_edits(c, base, ws, &p.nedits));
 	p.edit = (const struct chunk_edit *)(const void *)ws->edits.p;
 	return chunk_patch(ws->scratch, &p, &ws->stored);
@@ -232,42 +222,11 @@ static int read_around(struct file *f, const struct dirty_chunk *c, struct works
 	return rc == 0 ? BASE_DECODED : rc;
 }
 
-static int read_damaged_locked(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
-			       struct chunk *base)
-{
-	if (dirty_is_outdated(f, c))
-		return ENCODED_OUTDATED;
-	TRY(frame_load_chunk(f->frame, c->n, ws->scratch, base));
-	return base->sums ? frame_read_damaged((struct frame_chunk){f->frame, c->n, base},
-					       &ws->base)
-			  : -EBADMSG;
-}
-
-/*
- * Nor is damage in a block that stays: it is copied with the checksum that it does not match, so
- * that whoever reads it is told. Blocks of which some bytes stay must be sound. However many are
- * replaced: to encode the chunk as a whole, all others would have to be decoded.
- */
-static int patch_beside(struct file *f, const struct dirty_chunk *c, struct workspace *ws)
-{
-	struct chunk base = {0};
-
-	pthread_rwlock_rdlock(&f->lock);
-	int rc = read_damaged_locked(f, c, ws, &base);
-	pthread_rwlock_unlock(&f->lock);
-	if (rc == 0) {
-		rc = count_touched(c, &base) ? patch(c, &base, ws, true) : 1;
-		rc = rc > 0 ? -EBADMSG : rc < 0 ? rc : ENCODED_DAMAGED;
-	}
-	chunk_deinit(&base);
-	return rc;
-}
-
 /* Gives up each large buffer before it needs the next. */
 static int patch_or_decode(const struct dirty_chunk *c, const struct chunk *base,
 			   struct workspace *ws)
 {
-	int rc = few_blocks(c, base) ? patch(c, base, ws, false) : 1;
+	int rc = patch(c, base, ws);
 
 	if (rc == 0)
 		return ENCODED;
@@ -305,8 +264,6 @@ static int encode_over(struct file *f, const struct dirty_chunk *c, struct works
 		rc = patch_or_read(f, c, ws);
 	if (rc == -EBADMSG)
 		rc = read_around(f, c, ws);
-	if (rc == -EBADMSG)
-		rc = patch_beside(f, c, ws);
 	/*
 	 * A device that fails may answer the next time, if there is memory to wait for that. What
 	 * must be stored waits in any case, since there is no commit without it.

@@ -13,7 +13,6 @@
 
 enum encoded {
 	ENCODED,          /* the result is in ws->stored                            */
-	ENCODED_DAMAGED,  /* so it is, with damaged blocks that were copied         */
 	ENCODED_HOLE,     /* the chunk is to become a hole                          */
 	ENCODED_OUTDATED, /* its length has changed, and there is a newer copy      */
 };

@@ -131,16 +131,12 @@ static struct outcome encode_and_store(struct file *f, const struct dirty_chunk 
 		o.rc = may_store(f);
 	if (o.rc == 0)
 		o.rc = encode_chunk(f, c, ws, &o.damaged);
-	bool copied_damage = o.rc == ENCODED_DAMAGED;
-	if (copied_damage)
-		o.rc = ENCODED;
 	if (o.rc == ENCODED || o.rc == ENCODED_HOLE)
 		count_encoded(c, o.rc == ENCODED ? ws->stored.n : 0, start);
 	if (o.rc == ENCODED) {
 		int rc = store_shared(f, c->n, buf_view(&ws->stored), &o.place);
 		if (rc < 0)
 			o.rc = rc;
-		o.place.damaged = copied_damage;
 	}
 	return o;
 }

@@ -245,64 +245,24 @@ static enum root_match known_root(struct file *f)
 	return known;
 }
 
-/* True: neither we nor others have written to the file since its frame was read. Under n->lock. */
-static bool is_untouched(struct file *f)
-{
-	struct stat st;
-
-	return !f->inode->unsure && stat_fd(f->fd, &st) == 0 && seen_is_same(f->inode, &st);
-}
-
-/*
- * Another program has had the sidecar and left a root that looks the same. It may have had it for
- * another file, and a name has brought it to this one: then what was read is of the newest
- * generation. -ESTALE: that is not known.
- */
-static int see_untouched(struct file *f)
-{
-	enum sidecar_entered how;
-	bool changed;
-
-	pthread_mutex_lock(&f->inode->lock);
-	int rc = sidecar_try_enter_store(&f->sidecar, &how, &changed);
-	if (rc >= 0)
-		rc = known_root(f) == ROOT_ALIKE && is_untouched(f) ? 0 : -ESTALE;
-	if (rc >= 0)
-		sidecar_seen(&f->sidecar, how);
-	sidecar_leave(&f->sidecar, how);
-	pthread_mutex_unlock(&f->inode->lock);
-	return rc;
-}
-
-typedef int enter_by(struct sidecar *, enum sidecar_entered *, bool *);
-
-/* -ESTALE: as below. */
-static int enter_known(struct file *f, enter_by *by, enum sidecar_entered *how, bool *changed)
-{
-	TRY(by(&f->sidecar, how, changed));
-	if (!*changed || known_root(f) == ROOT_SAME)
-		return 0;
-	sidecar_leave(&f->sidecar, *how);
-	*how = SIDECAR_NONE;
-	return -ESTALE;
-}
-
 /*
  * Enters the sidecar to write, by one of its functions. -ESTALE: it was left again, since another
  * program has had it alone after the frame was read. What our changes lie over may be gone, even
  * where the root looks the same, if that is the other program's: such a root does not tell of
  * chunks that were replaced in place.
  */
-static int enter(struct file *f, enter_by *by, enum sidecar_entered *how, bool *changed)
+static int enter(struct file *f, int (*by)(struct sidecar *, enum sidecar_entered *, bool *),
+		 enum sidecar_entered *how, bool *changed)
 {
 	*how = SIDECAR_NONE;
 	*changed = false;
 	TRY(file_look_sidecar(f));
-	int rc = enter_known(f, by, how, changed);
-	if (rc != -ESTALE)
-		return rc;
-	TRY(see_untouched(f));
-	return enter_known(f, by, how, changed);
+	TRY(by(&f->sidecar, how, changed));
+	if (!*changed || known_root(f) == ROOT_SAME)
+		return 0;
+	sidecar_leave(&f->sidecar, *how);
+	*how = SIDECAR_NONE;
+	return -ESTALE;
 }
 
 int file_enter_store(struct file *f, enum sidecar_entered *how)
