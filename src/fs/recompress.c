@@ -279,7 +279,7 @@ static bool look_at_file(struct recompress *r, const struct folder *in, struct e
 static bool look_at(struct recompress *r, const struct folder *in, const char *name)
 {
 	struct fs *fs = r->fs;
-	struct finder finder = {&fs->backing, fs->probes, fs->inodes};
+	struct finder finder = {&fs->backing, fs->probes, fs->inodes, false};
 	struct entry e = {.fd = -1};
 	bool go_on = wait_idle(r);
 

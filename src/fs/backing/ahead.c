@@ -1,15 +1,24 @@
 #include "fs/backing/ahead.h"
 
+#include "fs/inode/inode.h"
+
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define THREADS 8      /* at a time, the caller's among them              */
-#define THREAD_NAMES 4 /* for each: to start it takes as long as some reads */
+#define THREADS 8      /* at a time, the caller's among them                       */
+#define THREAD_NAMES 4 /* for each: to start it takes as long as some reads         */
+#define THREAD_FDS 512 /* for each: of the daemon's limit, as it takes two or three */
+
+unsigned ahead_threads(const struct finder *f)
+{
+	return (unsigned)min_u64(THREADS, inodes_limit(f->inodes) / THREAD_FDS);
+}
 
 void ahead_open(struct ahead *a, const struct finder *finder, int dirfd)
 {
 	*a = (struct ahead){.finder = *finder, .dirfd = dirfd};
+	a->finder.ahead = true;
 	pthread_mutex_init(&a->lock, NULL);
 }
 
@@ -72,9 +81,9 @@ static void *read_headers(void *arg)
 uint64_t ahead_run(struct ahead *a)
 {
 	pthread_t thread[THREADS - 1];
-	unsigned started = 0;
+	unsigned started = 0, most = ahead_threads(&a->finder);
 
-	while (started < THREADS - 1 && (started + 1) * THREAD_NAMES < a->n &&
+	while (started + 1 < most && (started + 1) * THREAD_NAMES < a->n &&
 	       pthread_create(&thread[started], NULL, read_headers, a) == 0)
 		started++;
 	read_headers(a);

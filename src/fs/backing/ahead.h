@@ -23,6 +23,9 @@ struct ahead {
 	uint64_t waits;
 };
 
+/* How many threads there may be, the caller among them. Less than 2: it is not worth the while. */
+unsigned ahead_threads(const struct finder *f);
+
 void ahead_open(struct ahead *a, const struct finder *finder, int dirfd);
 void ahead_close(struct ahead *a);
 

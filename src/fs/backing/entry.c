@@ -46,7 +46,8 @@ static int load(const struct finder *f, int dirfd, const char *backing, struct e
 		e->probed = (struct probed){.kind = open, .in_use = true};
 		return 0;
 	}
-	struct probe_entry what = {e->fd, dirfd, backing, &e->st, &reader};
+	struct probe_entry what = {e->fd, dirfd, backing, &e->st, &reader,
+				   .silent = f->ahead};
 	int rc = probe_get(f->probes, f->backing, &what, &e->probed);
 	if (rc < 0)
 		entry_drop(e);

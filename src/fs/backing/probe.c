@@ -322,7 +322,9 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 	struct task t = {b, e, k.suffix, out->corrected};
 	int rc = probe_steady(&t, out);
 	if (backing_is_temporary(rc)) {
-		log_err("%s: could not be read: %s", name, err_text(rc, text, sizeof text));
+		if (!e->silent)
+			log_err("%s: could not be read: %s", name,
+				err_text(rc, text, sizeof text));
 		return rc;
 	}
 	if (rc == -EACCES && S_ISREG(st->st_mode)) {

@@ -36,6 +36,7 @@ struct probe_entry {
 	const struct stat *st; /* its attributes                                     */
 	int *reader;           /* NULL, or -1: gets the descriptor that a frame was read by, if
 				* that was needed; the caller's from then on              */
+	bool silent;           /* an error is not logged: whoever asks next will meet it */
 };
 
 /*

@@ -32,10 +32,10 @@ struct dirty_chunk *dirty_set_find(const struct dirty_set *s, uint32_t n);
 struct dirty_chunk *dirty_set_from(const struct dirty_set *s, uint32_t n);
 
 /*
- * Loops over the chunks from number `from` on, in order; the variable `n` is the number of `c`.
+ * Loops over the chunks from number `from` on, in order; the variable `at` is the number of `c`.
  * Goes on by number, so the body may free `c`, and chunks may come and go.
  */
-#define DIRTY_SET_EACH(s, from, n, c)                                                              \
-	for (uint32_t n = (from); ((c) = dirty_set_from(s, n)) && (n = (c)->n, true); n++)
+#define DIRTY_SET_EACH(s, from, at, c)                                                             \
+	for (uint32_t at = (from); ((c) = dirty_set_from(s, at)) && (at = (c)->n, true); at++)
 
 #endif

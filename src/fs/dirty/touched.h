@@ -37,7 +37,7 @@ void touched_clear(struct touched *t);
 /* Sorts the ranges, and joins those that overlap or touch. */
 void touched_settle(struct touched *t);
 
-/* Empties the list, too, but a list that is `whole` stays so. */
+/* Frees the list, which is empty then. */
 void touched_deinit(struct touched *t);
 
 #endif

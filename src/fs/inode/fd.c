@@ -121,6 +121,11 @@ static void trim_unused(struct inodes *t)
 	trim_fds(t, (unsigned)min_u64(rest, min_u64(t->limit / 4, UNUSED_MOST)));
 }
 
+unsigned inodes_limit(const struct inodes *t)
+{
+	return t->limit;
+}
+
 int inodes_room(struct inodes *t, bool directory)
 {
 	pthread_mutex_lock(&t->lock);

@@ -199,6 +199,7 @@ struct inode {
  * them are kept that nobody is using.
  */
 NODISCARD int inodes_open(struct inodes **t, struct backing *b, unsigned long limit);
+unsigned inodes_limit(const struct inodes *t);
 void inodes_close(struct inodes *t);
 
 /* The backing directory itself. It lives as long as the table, and is always pinned. */

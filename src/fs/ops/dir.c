@@ -244,6 +244,8 @@ static void look_ahead(struct listing *l)
 	struct ahead a;
 	size_t room = 0;
 
+	if (ahead_threads(&finder) < 2)
+		return;
 	ahead_open(&a, &finder, dirfd(dir->dp));
 	while (room < l->size && (d = readdir(dir->dp)) && ahead_add(&a, d) >= 0)
 		room += l->plus ? fuse_add_direntry_plus(l->req, NULL, 0, d->d_name, NULL, 0)
