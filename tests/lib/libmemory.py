@@ -22,8 +22,7 @@ def addresses(m):
 
 def resident(m):
     """Bytes of memory that the daemon has now."""
-    with open(f"/proc/{m.proc.pid}/status", encoding="ascii") as f:
-        return int(re.search(r"VmRSS:\s+(\d+) kB", f.read())[1]) << 10
+    return _status(m, "VmRSS")
 
 
 def held_to(m, most):
