@@ -241,7 +241,7 @@ def test_tune_attribute(mount, blosc2):
 
 @pytest.mark.parametrize("kind", ["numbers", "text"])
 @pytest.mark.parametrize("n", [4, 8191, 8192, 20_000, (32 << 10) - 1, 32 << 10, (1 << 20) + 20_000])
-def test_cframe_tune_tells_what_a_mount_does(mount, work, n, kind):
+def test_cframe_tune_tells_what_a_mount_does(mount, blosc2, work, n, kind):
     """What nothing is chosen for is small, and has no numbers that a glance finds, or is smaller
     still."""
     m = mount()
@@ -254,6 +254,7 @@ def test_cframe_tune_tells_what_a_mount_does(mount, work, n, kind):
     assert (of["choices"] == 0) == small
     assert ("shuffle" in of["tuned"]["pipeline"]) == (kind == "numbers" and not small)
     assert of["tuned"]["pipeline"] == "zstd:2" or not small
+    reads_as(blosc2, m, "f", data)
     assert ("too small to choose for: zstd:2;" in told) == small
     (m.mnt / "d").mkdir()
     set_on(m.mnt / "d", PIPELINE, ZSTD)
