@@ -82,11 +82,11 @@ static void close_inode_locked(struct file *f)
 {
 	struct inode *n = f->inode;
 
-	n->last_size = file_size(f);
-	n->last_block = frame_info(f->frame)->block_size;
+	n->sizes.size = file_size(f);
+	n->sizes.block = frame_info(f->frame)->block_size;
 	n->suspect = frame_suspect(f->frame);
 	n->latest = frame_latest(f->frame);
-	n->sized = !n->suspect && !file_changed(f);
+	n->sizes.known = !n->suspect && !file_changed(f);
 	if (n->suspect) /* the kernel may forget the inode */
 		f->fs->sync_failed = true;
 	n->file = NULL;

@@ -63,7 +63,7 @@ static void discard(struct file *f)
 	n->times.pending = false;
 	n->cache_owner = f->cache_owner;
 	seen_note(n, &st);
-	n->mistaken = true;
+	n->kernel.mistaken = true;
 	caps_forget(n);
 }
 

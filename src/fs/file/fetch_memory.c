@@ -51,7 +51,7 @@ static void refuse(struct fetch *x, uint64_t bytes)
 	char name[NAME_MAX + 1];
 	uint64_t more = bytes - large_most(fs->large) + cache_max(fs->cache);
 
-	if (atomic_exchange(&x->f->inode->told_large_block, true))
+	if (atomic_exchange(&x->f->inode->told.large_block, true))
 		return;
 	inode_log_name(fs->inodes, x->f->inode, name);
 	log_err("%s: chunk %u: to read a block of %u bytes takes %llu MiB of memory; "

@@ -90,7 +90,7 @@ struct file *file_new(struct fs *fs, struct inode *n)
 	dirty_set_init(&f->dirty.flushing);
 	policy_init(&f->policy);
 	readahead_init(&f->readahead);
-	sidecar_init(&f->sidecar, &fs->relief, fs->inodes, &n->told_lock);
+	sidecar_init(&f->sidecar, &fs->relief, fs->inodes, &n->told.lock);
 	return f;
 }
 

@@ -31,9 +31,9 @@ static void tell_torn(struct file *f)
 {
 	char name[NAME_MAX + 1];
 
-	if (!frame_went_back(f->frame) || f->inode->told_torn)
+	if (!frame_went_back(f->frame) || f->inode->told.torn)
 		return;
-	f->inode->told_torn = true;
+	f->inode->told.torn = true;
 	inode_log_name(f->fs->inodes, f->inode, name);
 	log_warn("%s: torn by a crash: went back to its newest whole state, %llu bytes", name,
 		 (unsigned long long)frame_size(f->frame));
@@ -110,7 +110,7 @@ static bool was_told_wrong(struct file *f)
 	char name[NAME_MAX + 1];
 	struct stat st;
 
-	if (n->guessed)
+	if (n->kernel.guessed)
 		return true;
 	if (inode_kind(n) != NODE_FRAME || !f->fs->session || !frame_went_back(f->frame) ||
 	    stat_fd(f->fd, &st) < 0)
@@ -162,7 +162,7 @@ static void load_newborn_take(struct file *f, struct newborn *b)
 	f->frame = b->frame;
 	f->wish = b->wish;
 	b->frame = NULL;
-	n->seen = b->st;
+	n->seen.st = b->st;
 	f->cache_owner = n->cache_owner = cache_new_owner(f->fs->cache);
 	follow_frame(f);
 }
@@ -191,7 +191,7 @@ static int load_contiguous(struct file *f, const struct opening *o)
 {
 	bool made = f->inode->promoted; /* just now: nobody shares it yet */
 	enum sidecar_entered how;
-	bool unsure = f->inode->unsure; /* until file_revalidate */
+	bool unsure = f->inode->seen.unsure; /* until file_revalidate */
 
 	f->fd = open_descriptor(f->inode, f->fs->inodes, o->writable);
 	TRY(f->fd);
@@ -204,7 +204,7 @@ static int load_contiguous(struct file *f, const struct opening *o)
 	if (rc >= 0 && inode_kind(f->inode) == NODE_ARRAY)
 		rc = load_npy(f);
 	if (rc >= 0 && unsure) /* it may have changed since in a way that only its size shows */
-		f->inode->mistaken |= file_size(f) != f->inode->told_size;
+		f->inode->kernel.mistaken |= file_size(f) != f->inode->kernel.size;
 	if (rc >= 0 && was_told_wrong(f))
 		inode_give_up(f->fs->inodes, f->inode);
 	else if (rc >= 0)

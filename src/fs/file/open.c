@@ -99,7 +99,7 @@ static bool wait_closed(struct fs *fs, struct inode *n, struct sidecar_busy *bus
 
 	if (inode_enter_name(fs->inodes, n, &by) < 0)
 		return false;
-	sidecar_init(&s, &fs->relief, fs->inodes, &n->told_lock);
+	sidecar_init(&s, &fs->relief, fs->inodes, &n->told.lock);
 	int rc = sidecar_look(&s, by.dirfd, by.name);
 	inode_leave_name(fs->inodes, &by);
 	bool comes = rc >= 0 && sidecar_wait(&s, SIDECAR_READ);

@@ -26,15 +26,16 @@ void file_revalidate(struct file *f)
 	if (stat_fd(f->fd, &st) < 0)
 		return;
 	bool same = seen_is_same(n, &st);
-	n->sized = false; /* until it is closed */
-	if (!n->cache_owner || n->unsure || !same || !same_time(n->seen.st_ctim, st.st_ctim))
+	bool untouched = same && same_time(n->seen.st.st_ctim, st.st_ctim);
+	n->sizes.known = false; /* until it is closed */
+	if (!n->cache_owner || n->seen.unsure || !untouched)
 		n->cache_owner = cache_new_owner(f->fs->cache);
 	f->cache_owner = n->cache_owner;
 	/* The kernel has the old size, as no lookup has noticed the change: the next one is to. */
-	n->mistaken |= n->seen.st_ino && !same;
+	n->kernel.mistaken |= n->seen.st.st_ino && !same;
 	n->latest &= same; /* what another program has put there may hold roots of any kind */
 	seen_note(n, &st);
-	n->unread = false;
+	n->seen.unread = false;
 }
 
 bool file_detach(struct file *f)
@@ -90,10 +91,10 @@ static int reopen_changed(struct file *f, const struct stat *st, enum sidecar_en
 	bool judged = rc >= 0 || rc == -EBADMSG || rc == -ENOTSUP;
 	if (judged) /* else the disk has failed, and the next reload tries again */
 		seen_note(n, st);
-	n->unread = rc < 0;
+	n->seen.unread = rc < 0;
 	if (rc >= 0)
 		sidecar_seen(&f->sidecar, how);
-	n->mistaken = true;
+	n->kernel.mistaken = true;
 	caps_forget(n);
 	return rc < 0 ? rc : 1;
 }
@@ -139,8 +140,8 @@ static int reload_gated(struct file *f, bool sure)
 	pthread_rwlock_unlock(&f->lock);
 	sidecar_leave(&f->sidecar, how);
 	if (rc > 0) {
-		notify_changed(f->fs->notify, n, size > old || n->untold ? size : 0);
-		n->untold = false;
+		notify_changed(f->fs->notify, n, size > old || n->kernel.untold ? size : 0);
+		n->kernel.untold = false;
 	}
 	return rc;
 }

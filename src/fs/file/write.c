@@ -29,7 +29,7 @@ int file_check_memory(const struct file *f)
 
 	if (f->chunk_size <= most || f->replaying)
 		return 0;
-	if (!atomic_exchange(&f->inode->told_large_chunks, true)) {
+	if (!atomic_exchange(&f->inode->told.large_chunks, true)) {
 		inode_log_name(f->fs->inodes, f->inode, name);
 		log_err("%s: its chunks have %u bytes: to write to it takes "
 			"-o dirty_max=%lluM",

@@ -288,13 +288,13 @@ void inode_detach(struct inodes *t, struct inode *n)
 
 void inode_give_up(struct inodes *t, struct inode *n)
 {
-	n->mistaken = true;
+	n->kernel.mistaken = true;
 	inode_detach(t, n);
 }
 
 bool inode_is_past(const struct inode *n)
 {
-	return n->detached && n->mistaken && n->nopen == 0;
+	return n->detached && n->kernel.mistaken && n->nopen == 0;
 }
 
 static void chain_if_open(struct inode *n, struct inode **all)

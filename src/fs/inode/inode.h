@@ -103,6 +103,53 @@ enum inode_busy {
 	INODE_ENDING,     /* its last user has taken data back, and closes it: file/discard.h */
 };
 
+/*
+ * Sizes of the frame that was open last, or looked up first. `known`: they are those of the frame
+ * that inode_seen is about.
+ */
+struct inode_sizes {
+	uint64_t size;
+	uint32_t block;
+	bool known;
+};
+
+/*
+ * How changes by other programs are noticed (seen.h): attributes of the backing file after our last
+ * own change or open, or when it was first looked up. If they were younger than a step of the file
+ * system's clock, a later change may have left them the same: from `unsure` on they prove nothing,
+ * until they are looked at later, or a commit sets them.
+ */
+struct inode_seen {
+	struct stat st;  /* st_ino 0: not yet */
+	uint64_t unsure; /* meter_now; 0: not unsure */
+	bool unread;     /* what they tell of could not be read; until it can be, or is opened */
+};
+
+/*
+ * What the kernel knows of the file.
+ *
+ *              set when                             until
+ *   untold     it could not be told that the file   the next reload, which tells it again
+ *              has grown
+ *   mistaken   its size may be wrong                the inode's end: a lookup gets another one,
+ *                                                   unless it has writers (ops/entry.c)
+ *   guessed    its size is a guess, since the       the inode's end: an open that succeeds gives it
+ *              frame might not be read              up, and so does a lookup
+ */
+struct inode_kernel {
+	uint64_t size;  /* what it was told when the file was first looked up */
+	uint64_t owner; /* cache_owner when its pages were last known good */
+	bool untold, mistaken, guessed;
+};
+
+/* What the log has been told of the file, so as not to say it again. */
+struct inode_told {
+	bool torn;                /* that it went back to an older root                   */
+	atomic_bool large_block;  /* that reading a block takes more memory than there is */
+	atomic_bool large_chunks; /* that writing to it does                              */
+	atomic_bool lock;         /* that another program keeps its lock: file/sidecar.h  */
+};
+
 struct inode {
 	/*
 	 * Fixed, except for dev and ino: they are under the table lock, since a copy-up changes
@@ -150,48 +197,16 @@ struct inode {
 	 * made here, it is its name.
 	 */
 	_Atomic uint32_t attr_changes, attr_synced;
-	bool made;                /* the file was created by a request of ours; fixed */
-	uint64_t cache_owner;     /* of its blocks in the cache; 0 none yet */
-	uint64_t kernel_owner;    /* cache_owner when the kernel's pages were last known good */
-	struct caps caps;         /* has a lock of its own */
-	unsigned nwriters;        /* open handles that may write; changes of a plain file */
-	_Atomic uint64_t listing_lasts; /* of a directory, meter_now: ops/dir.c */
-
-	/* What the log has been told of the file, so as not to say it again. */
-	bool told_torn;                /* that it went back to an older root                      */
-	atomic_bool told_large_block;  /* that reading a block takes more memory than there is    */
-	atomic_bool told_large_chunks; /* that writing to it does                                 */
-	atomic_bool told_lock;         /* that another program keeps its lock: file/sidecar.h     */
-
+	bool made;                /* the file was created by a request of ours; fixed      */
+	unsigned nwriters;        /* open handles that may write; changes of a plain file  */
+	uint64_t cache_owner;     /* of its blocks in the cache; 0 none yet                */
+	struct caps caps;         /* has a lock of its own                                 */
+	_Atomic uint64_t listing_lasts; /* of a directory, meter_now: ops/dir.c            */
 	bool suspect, latest;     /* as frame_suspect, frame_latest, of the last open frame */
-	/*
-	 * Of the frame that was open last, or looked up first. With `sized` they are those of the
-	 * frame that `seen` (below) is about.
-	 */
-	uint64_t last_size;
-	uint32_t last_block;
-	bool sized;
-	/*
-	 * How changes by other programs are noticed (seen.h).
-	 *
-	 * seen: attributes of the backing file after our last own change or open, or when it was
-	 * first looked up. If they were younger than a step of the file system's clock, a later
-	 * change may have left them the same: from `unsure` (meter_now) on they prove nothing.
-	 *
-	 *              set when                              until
-	 *   unsure     they were so young                    they are looked at later; a commit
-	 *   unread     what they tell of could not be read   it can be, or the file is opened
-	 *   untold     the kernel could not be told that     the next reload, which tells it again
-	 *              the file has grown
-	 *   mistaken   the kernel's size may be wrong        the inode's end: a lookup gets another
-	 *                                                    one, unless it has writers (entry.c)
-	 *   guessed    the kernel's size is a guess, since   the inode's end: an open that succeeds
-	 *              the frame might not be read           gives it up, and so does a lookup
-	 */
-	struct stat seen; /* st_ino 0: not yet */
-	uint64_t unsure;  /* 0: not unsure */
-	uint64_t told_size; /* what the kernel was told when it was first looked up */
-	bool unread, untold, mistaken, guessed;
+	struct inode_sizes sizes;
+	struct inode_seen seen;
+	struct inode_kernel kernel;
+	struct inode_told told;
 };
 
 /*

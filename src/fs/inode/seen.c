@@ -4,8 +4,8 @@
 
 bool seen_is_same(const struct inode *n, const struct stat *st)
 {
-	return n->seen.st_ino && n->seen.st_size == st->st_size &&
-	       same_time(n->seen.st_mtim, st->st_mtim);
+	return n->seen.st.st_ino && n->seen.st.st_size == st->st_size &&
+	       same_time(n->seen.st.st_mtim, st->st_mtim);
 }
 
 /*
@@ -14,20 +14,20 @@ bool seen_is_same(const struct inode *n, const struct stat *st)
  */
 bool seen_is_foreign(const struct inode *n, const struct stat *st)
 {
-	return n->seen.st_ino && !n->times.pending &&
-	       (!seen_is_same(n, st) || (n->unsure && meter_now() >= n->unsure) ||
-		(n->unread && !same_time(n->seen.st_ctim, st->st_ctim)));
+	return n->seen.st.st_ino && !n->times.pending &&
+	       (!seen_is_same(n, st) || (n->seen.unsure && meter_now() >= n->seen.unsure) ||
+		(n->seen.unread && !same_time(n->seen.st.st_ctim, st->st_ctim)));
 }
 
 bool seen_is_settled(const struct inode *n, const struct stat *st)
 {
-	return seen_is_same(n, st) && meter_now() >= n->unsure;
+	return seen_is_same(n, st) && meter_now() >= n->seen.unsure;
 }
 
 void seen_note(struct inode *n, const struct stat *st)
 {
 	bool doubt = !seen_is_settled(n, st) && backing_is_fresh(st->st_mtim);
 
-	n->unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
-	n->seen = *st;
+	n->seen.unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
+	n->seen.st = *st;
 }

@@ -1,6 +1,6 @@
 /*
  * How changes by other programs are noticed: the attributes that the backing file was last seen to
- * have (`seen` of struct inode) are compared with those of now. All are called under n->lock.
+ * have (struct inode_seen) are compared with those of now. All are called under n->lock.
  */
 #ifndef FS_INODE_SEEN_H
 #define FS_INODE_SEEN_H

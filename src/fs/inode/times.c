@@ -26,7 +26,7 @@ void times_touch(struct inode *n)
 	/* The clock of the kernel's own time stamps, so that ours never run ahead of them. */
 	clock_gettime(CLOCK_REALTIME_COARSE, &now);
 	pthread_mutex_lock(&n->lock);
-	not_before(&now, n->times.pending ? &n->times.mtime : &n->seen.st_mtim);
+	not_before(&now, n->times.pending ? &n->times.mtime : &n->seen.st.st_mtim);
 	n->times.mtime = n->times.ctime = now;
 	n->times.pending = true;
 	n->times.given = true; /* also by a change that the frame does not show, of a hole to one */
@@ -123,7 +123,7 @@ void times_release(struct inode *n, int fd)
 		give_mtime(n, fd);
 		/* Else another program's change is still to be noticed. */
 		if (known && stat_fd(fd, &st) == 0)
-			n->seen = st;
+			n->seen.st = st;
 	}
 	n->times.pending = false;
 	pthread_mutex_unlock(&n->lock);
@@ -159,7 +159,7 @@ void times_set_mtime(struct inode *n, const struct timespec *mtime)
 	pthread_mutex_unlock(&n->lock);
 }
 
-/* Under n->lock: whoever looks the file up must not see the new mtime before `seen` has it. */
+/* Under n->lock: whoever looks the file up must not see the new mtime before n->seen has it. */
 static int set_backing(struct inode *n, int fd, const struct timespec ts[2],
 		       const struct timespec *ctime)
 {
@@ -171,7 +171,7 @@ static int set_backing(struct inode *n, int fd, const struct timespec ts[2],
 	if (stat_fd(fd, &st) < 0)
 		return 0;
 	if (known)
-		n->seen = st;
+		n->seen.st = st;
 	judge_mtime(n, &st.st_mtim);
 	if (!n->times.pending && ctime) {
 		n->times.ctime = *ctime;
@@ -213,8 +213,8 @@ void times_committed(struct inode *n, int fd)
 			n->times.backing_ctime = st.st_ctim;
 			n->times.shadow = true;
 		}
-		n->seen = st;
-		n->unsure = 0;
+		n->seen.st = st;
+		n->seen.unsure = 0;
 	}
 	n->times.pending = false;
 	pthread_mutex_unlock(&n->lock);

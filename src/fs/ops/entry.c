@@ -57,7 +57,7 @@ static void show_attr(const struct fs *fs, struct inode *n, const struct probed 
 	if (n->file)
 		st->st_size = (off_t)file_size(n->file);
 	else if (probed->in_use || (probed->guess && n->cache_owner))
-		st->st_size = (off_t)n->last_size;
+		st->st_size = (off_t)n->sizes.size;
 	pthread_mutex_unlock(&n->lock);
 	/* tar -S does not read a file without blocks; many disks have none for a directory. */
 	if (st->st_size && !st->st_blocks)
@@ -87,11 +87,11 @@ static bool reload_if_foreign(struct inode *n, const struct stat *st)
 static bool recall(struct inode *n, const struct stat *st, struct probed *out)
 {
 	pthread_mutex_lock(&n->lock);
-	bool known = n->sized && !n->file && !n->mistaken && inode_kind(n) != NODE_SPARSE &&
-		     !seen_is_foreign(n, st);
+	bool known = n->sizes.known && !n->file && !n->kernel.mistaken &&
+		     inode_kind(n) != NODE_SPARSE && !seen_is_foreign(n, st);
 	if (known)
 		*out = (struct probed){
-			.kind = inode_kind(n), .size = n->last_size, .blocksize = n->last_block};
+			.kind = inode_kind(n), .size = n->sizes.size, .blocksize = n->sizes.block};
 	pthread_mutex_unlock(&n->lock);
 	return known;
 }
@@ -114,7 +114,7 @@ static int load_attr(struct fs *fs, struct inode *n, bool entered, struct stat *
 	if (rc >= 0 && inode_is_frame(n) && inodes_open_kind(fs->inodes, st) == NODE_PLAIN &&
 	    !(entered && recall(n, st, &probed))) {
 		inode_name(fs->inodes, n, name);
-		struct probe_entry what = {fd, -1, name, st, NULL};
+		struct probe_entry what = {.fd = fd, .dirfd = -1, .name = name, .st = st};
 		rc = probe_get(fs->probes, &fs->backing, &what, &probed);
 	}
 	inode_unpin(fs->inodes, n);
@@ -152,9 +152,9 @@ static bool has_only_readers(const struct inode *n)
  */
 static bool was_changed(const struct inode *n, const struct entry *e, const struct stat *st)
 {
-	bool as_told = !e->probed.in_use && e->probed.size == n->told_size;
+	bool as_told = !e->probed.in_use && e->probed.size == n->kernel.size;
 
-	return seen_is_foreign(n, st) && !(as_told && seen_is_settled(n, st) && !n->unread);
+	return seen_is_foreign(n, st) && !(as_told && seen_is_settled(n, st) && !n->seen.unread);
 }
 
 /*
@@ -182,9 +182,9 @@ static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settle
 	bool known = e->fd < 0 || stat_fd(e->fd, &st) == 0;
 	if (e->probed.kind == NODE_SPARSE)
 		st = e->st; /* which is of the index, too; nor are there commits of ours */
-	*settled = known && !other && !n->mistaken && seen_is_settled(n, &st);
+	*settled = known && !other && !n->kernel.mistaken && seen_is_settled(n, &st);
 	bool changed = known && (n->file ? reload_if_foreign(n, &st) : was_changed(n, e, &st));
-	changed |= n->mistaken || (n->guessed && !e->probed.guess);
+	changed |= n->kernel.mistaken || (n->kernel.guessed && !e->probed.guess);
 	changed &= n->nwriters == 0;
 	other &= !n->handles; /* an open file still has its number */
 	if (n->file && (other || changed))
@@ -213,7 +213,7 @@ void ops_plain_end(struct inode *n, int fd)
 	pthread_mutex_lock(&n->lock);
 	n->nwriters--;
 	if (fd >= 0)
-		IGNORE(stat_fd(fd, &n->seen)); /* changes by others meanwhile count as ours */
+		IGNORE(stat_fd(fd, &n->seen.st)); /* changes by others meanwhile count as ours */
 	pthread_mutex_unlock(&n->lock);
 }
 
@@ -227,16 +227,16 @@ static void note_entry(struct inode *n, const struct entry *e, bool settled)
 	if (!inode_is_frame(n) && n->type != S_IFREG)
 		return;
 	pthread_mutex_lock(&n->lock);
-	if (!n->file && !n->seen.st_ino) {
+	if (!n->file && !n->seen.st.st_ino) {
 		bool doubt = inode_is_frame(n) && e->probed.fresh && !e->made && !settled;
-		n->unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
-		n->seen = e->st;
-		n->guessed = e->probed.guess;
-		n->sized = !e->probed.in_use && !e->probed.guess;
-		if (n->sized)
-			n->last_size = e->probed.size;
-		n->last_block = e->probed.blocksize;
-		n->told_size = e->probed.size;
+		n->seen.unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
+		n->seen.st = e->st;
+		n->kernel.guessed = e->probed.guess;
+		n->sizes.known = !e->probed.in_use && !e->probed.guess;
+		if (n->sizes.known)
+			n->sizes.size = e->probed.size;
+		n->sizes.block = e->probed.blocksize;
+		n->kernel.size = e->probed.size;
 	}
 	pthread_mutex_unlock(&n->lock);
 }

@@ -157,11 +157,11 @@ static void keep_pages(struct fs *fs, struct handle *h, struct fuse_file_info *f
 	 * Before the first open there are no pages to be dropped. By the time that the kernel came
 	 * to it, it might have some that another opener waits for, and wait for these itself.
 	 */
-	fi->keep_cache = !n->kernel_owner || n->kernel_owner == n->cache_owner;
-	bool preload = small && !n->kernel_owner && n->nopen == 1;
+	fi->keep_cache = !n->kernel.owner || n->kernel.owner == n->cache_owner;
+	bool preload = small && !n->kernel.owner && n->nopen == 1;
 	if (preload)
 		n->busy = INODE_PRELOADING;
-	n->kernel_owner = n->cache_owner;
+	n->kernel.owner = n->cache_owner;
 	n->nwriters += h->writable;
 	pthread_mutex_unlock(&n->lock);
 	if (preload)

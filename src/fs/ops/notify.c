@@ -60,7 +60,7 @@ static void tell(struct fs *fs, struct item *i)
 	(void)fuse_lowlevel_notify_inval_inode(fs->session, ops_ino(fs, i->inode), 0, 0);
 	if (i->size && tell_size(fs, i) < 0) { /* the next reload tries again */
 		pthread_mutex_lock(&i->inode->lock);
-		i->inode->untold = true;
+		i->inode->kernel.untold = true;
 		pthread_mutex_unlock(&i->inode->lock);
 	}
 }

@@ -41,7 +41,7 @@ bool preload_run(struct fs *fs, struct inode *n, struct file *f)
 	stats_add(STATS_PRELOADED, stored);
 	pthread_mutex_lock(&n->lock);
 	n->busy = INODE_NOT_BUSY;
-	bool same = n->kernel_owner == n->cache_owner; /* it was not read anew meanwhile */
+	bool same = n->kernel.owner == n->cache_owner; /* it was not read anew meanwhile */
 	pthread_mutex_unlock(&n->lock);
 	return stored && same;
 }

@@ -58,14 +58,14 @@ static bool try_begin(struct fs *fs)
 
 /*
  * Nobody writes to the file, and nobody has changed it since it was opened last: else the kernel is
- * about to be told that its pages are old (kernel_owner), and one of ours could come after that.
+ * about to be told that its pages are old (kernel.owner), and one of ours could come after that.
  */
 static bool suits_inode_locked(const struct inode *n)
 {
 	const struct file *f = n->file;
 
 	return f && !f->writable && !n->nwriters && !n->entering && n->busy == INODE_NOT_BUSY &&
-	       !n->detached && n->kernel_owner == n->cache_owner &&
+	       !n->detached && n->kernel.owner == n->cache_owner &&
 	       !atomic_load(&f->sidecar.there);
 }
 
