@@ -38,11 +38,14 @@ static int mount_options(const struct fs *fs, struct buf *out)
 	return buf_append(out, view_of("", 1));
 }
 
+/* A failure has been reported, mostly by libfuse. */
 static int session_new(struct fs *fs)
 {
 	struct buf opts = {0};
 	int rc = mount_options(fs, &opts);
-	if (rc >= 0) {
+	if (rc < 0) {
+		log_err("%s: out of memory", fs->opt.mountpoint);
+	} else {
 		char *argv[] = {"cframefs", "-o", (char *)opts.p, fs->opt.debug ? "-d" : NULL,
 				NULL};
 		struct fuse_args args = FUSE_ARGS_INIT(fs->opt.debug ? 4 : 3, argv);
@@ -203,7 +206,7 @@ static int mount_session(struct fs *fs)
 {
 	if (!has_device())
 		return -EIO;
-	TRY(session_new(fs)); /* libfuse has said why */
+	TRY(session_new(fs));
 	if (fuse_session_mount(fs->session, fs->opt.mountpoint) == 0)
 		return 0;
 	explain_failed_mount(fs);
