@@ -19,7 +19,7 @@ void sidecar_init(struct sidecar *s, struct relief *relief, struct inodes *inode
 {
 	*s = (struct sidecar){
 		.relief = relief, .inodes = inodes, .told = told, .fd = -1,
-		.turn = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP,
+		.entered = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP,
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 	};
 }
@@ -39,7 +39,7 @@ void sidecar_deinit(struct sidecar *s)
 {
 	replace_fd(s, -1);
 	pthread_mutex_destroy(&s->lock);
-	pthread_rwlock_destroy(&s->turn);
+	pthread_rwlock_destroy(&s->entered);
 }
 
 /* The generation counter; 0 if the file is too short. */
@@ -84,9 +84,9 @@ static bool is_current(struct sidecar *s)
 {
 	struct stat st;
 
-	pthread_rwlock_rdlock(&s->turn);
+	pthread_rwlock_rdlock(&s->entered);
 	bool current = s->fd >= 0 && fstat(s->fd, &st) == 0 && st.st_nlink > 0;
-	pthread_rwlock_unlock(&s->turn);
+	pthread_rwlock_unlock(&s->entered);
 	return current;
 }
 
@@ -100,7 +100,7 @@ int sidecar_look(struct sidecar *s, int dirfd, const char *backing)
 	TRY(open_sidecar(dirfd, backing, &fd));
 	if (fd < 0 && !s->there)
 		return 0;
-	pthread_rwlock_wrlock(&s->turn);
+	pthread_rwlock_wrlock(&s->entered);
 	bool gone = s->fd < 0 || fstat(s->fd, &st) < 0 || st.st_nlink == 0;
 	if (gone) {
 		replace_fd(s, fd);
@@ -111,7 +111,7 @@ int sidecar_look(struct sidecar *s, int dirfd, const char *backing)
 	} else if (fd >= 0) {
 		close(fd);
 	}
-	pthread_rwlock_unlock(&s->turn);
+	pthread_rwlock_unlock(&s->entered);
 	return 0;
 }
 
@@ -121,10 +121,10 @@ bool sidecar_is_read_only(struct sidecar *s)
 
 	if (!s->there)
 		return false;
-	pthread_rwlock_rdlock(&s->turn);
+	pthread_rwlock_rdlock(&s->entered);
 	bool is = s->fd >= 0 && (fcntl(s->fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
 	sidecar_present_name(s->fd, name);
-	pthread_rwlock_unlock(&s->turn);
+	pthread_rwlock_unlock(&s->entered);
 	if (is && !atomic_exchange(s->told, true))
 		log_warn("%s: may not be written, so its frame can only be read", name);
 	return is;
@@ -140,7 +140,7 @@ static int try_beside_readers(struct sidecar *s, enum sidecar_entered otherwise,
 	int rc = 0;
 
 	*how = SIDECAR_NONE;
-	pthread_rwlock_rdlock(&s->turn);
+	pthread_rwlock_rdlock(&s->entered);
 	if (s->fd >= 0) {
 		pthread_mutex_lock(&s->lock);
 		if (s->readers == 0 || !s->locked)
@@ -152,7 +152,7 @@ static int try_beside_readers(struct sidecar *s, enum sidecar_entered otherwise,
 		pthread_mutex_unlock(&s->lock);
 	}
 	if (*how == SIDECAR_NONE)
-		pthread_rwlock_unlock(&s->turn);
+		pthread_rwlock_unlock(&s->entered);
 	return rc;
 }
 
@@ -218,7 +218,7 @@ void sidecar_leave(struct sidecar *s, enum sidecar_entered how)
 	if (how == SIDECAR_ALONE || --s->readers == 0)
 		(void)flock(s->fd, LOCK_UN);
 	pthread_mutex_unlock(&s->lock);
-	pthread_rwlock_unlock(&s->turn);
+	pthread_rwlock_unlock(&s->entered);
 }
 
 void sidecar_seen(struct sidecar *s, enum sidecar_entered how)
@@ -236,7 +236,7 @@ int sidecar_try_enter_alone(struct sidecar *s, enum sidecar_entered *how)
 	int rc = 0;
 
 	*how = SIDECAR_NONE;
-	pthread_rwlock_wrlock(&s->turn);
+	pthread_rwlock_wrlock(&s->entered);
 	if (s->fd >= 0) {
 		pthread_mutex_lock(&s->lock);
 		if (sidecar_try_lock(s, LOCK_EX))
@@ -246,7 +246,7 @@ int sidecar_try_enter_alone(struct sidecar *s, enum sidecar_entered *how)
 		pthread_mutex_unlock(&s->lock);
 	}
 	if (*how == SIDECAR_NONE)
-		pthread_rwlock_unlock(&s->turn);
+		pthread_rwlock_unlock(&s->entered);
 	return rc;
 }
 

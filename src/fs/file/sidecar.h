@@ -43,10 +43,11 @@ struct sidecar {
 	struct relief *relief; /* fixed */
 	struct inodes *inodes; /* which count the descriptor; fixed */
 	atomic_bool *told;     /* that it is held for too long: one for all of a frame; fixed */
-	pthread_rwlock_t turn; /* alone: a commit, and to open it; shared: who reads or stores */
+	/* Alone: a commit, and to open it; shared: who reads or stores. */
+	pthread_rwlock_t entered;
 	atomic_bool there;     /* fd >= 0: to be asked without the lock */
-	int fd;                /* under turn; -1 none */
-	pthread_mutex_t lock;  /* for what follows, unless turn is held alone */
+	int fd;                /* under entered; -1 none */
+	pthread_mutex_t lock;  /* for what follows, unless entered is held alone */
 	unsigned readers;      /* threads that share one flock ... */
 	bool locked;           /* ... which was to be had */
 	uint64_t generation;   /* of the frame that is in memory ... */

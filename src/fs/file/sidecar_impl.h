@@ -7,7 +7,7 @@
 
 #include "fs/file/sidecar.h"
 
-/* Tries to get the lock, and notes how that went. `turn` and `lock` are held. */
+/* Tries to get the lock, and notes how that went. `entered` and `lock` are held. */
 bool sidecar_try_lock(struct sidecar *s, int op);
 
 /* Enters alone, without counting up the generation. -EAGAIN: another program has the lock. */

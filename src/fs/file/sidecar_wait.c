@@ -177,10 +177,10 @@ void sidecar_warn(struct sidecar *s, enum sidecar_for what)
 
 	if (atomic_exchange(s->told, true))
 		return;
-	pthread_rwlock_rdlock(&s->turn);
+	pthread_rwlock_rdlock(&s->entered);
 	long pid = s->fd < 0 ? 0 : find_holder(s->fd);
 	sidecar_present_name(s->fd, name);
-	pthread_rwlock_unlock(&s->turn);
+	pthread_rwlock_unlock(&s->entered);
 	if (pid)
 		snprintf(by, sizeof by, " (process %ld)", pid);
 	log_warn("%s: held by another program%s for too long: %s", name, by, outcome[what]);
