@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import shutil
 import stat
 from concurrent.futures import ThreadPoolExecutor
 
@@ -43,6 +44,23 @@ def test_permissions_of_another_user(shared):
     assert error_of(as_nobody, lambda: os.utime(secret, (1, 1))) == "EPERM"
     assert as_nobody(lambda: os.access(secret, os.R_OK)) is True
     assert as_nobody(lambda: os.access(secret, os.W_OK)) is False
+
+
+def test_what_others_have_made_is_not_taken_for_new(mount, root):
+    """The kernel still holds a name for free, and asks for a file to be made:
+    it would open what has that name by now for anybody."""
+    m = mount("allow_other,entry_timeout=60,attr_timeout=60")
+    os.chmod(m.backing, 0o777)
+    (m.mnt / "secret").write_bytes(b"root's")
+    os.chmod(m.mnt / "secret", 0o600)
+    for name in "ab":
+        assert not (m.mnt / name).exists()
+        shutil.copy2(m.stored("secret"), m.backing / f"{name}.b2frame")
+    for flags in (os.O_RDWR, os.O_RDWR | os.O_TRUNC):
+        assert error_of(as_nobody, lambda f=flags: os.open(m.mnt / "a", f | os.O_CREAT)) == "EACCES"
+    assert (m.mnt / "a").read_bytes() == b"root's"
+    (m.mnt / "b").write_bytes(b"new")
+    assert (m.mnt / "b").read_bytes() == b"new"
 
 
 def test_new_entries_belong_to_their_maker(shared):

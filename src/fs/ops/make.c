@@ -276,30 +276,20 @@ void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, 
 	ops_reply_entry(req, rc, &e);
 }
 
-static int open_existing(struct fs *fs, struct inode *n, struct fuse_file_info *fi)
-{
-	TRY(push_enter(fs, n, NULL));
-	int rc = ops_open_handle(fs, n, NULL, fi);
-	push_leave(n);
-	return rc;
-}
-
-/* Somebody made it between the kernel's lookup and now: open that one, unless O_EXCL. */
-static int create_existing(fuse_req_t req, struct making *m, struct fuse_entry_param *e,
-			   struct fuse_file_info *fi)
+/*
+ * What to answer where the name is taken, though the kernel had looked for it in vain, without
+ * O_EXCL. It takes what we open here for new, and does not ask whether the caller may open it; nor
+ * does it learn that O_TRUNC has made it shorter. -ESTALE: it looks the name up again.
+ */
+static int judge_taken(struct making *m)
 {
 	int dirfd = inode_pin(m->fs->inodes, m->parent);
 	TRY(dirfd);
-	int rc = ops_enter_found(m->fs, m->parent, dirfd, m->name, e);
+	int rc = check_absent(m, dirfd);
 	inode_unpin(m->fs->inodes, m->parent);
-	TRY(rc);
-	struct inode *n = ops_inode(m->fs, e->ino);
-	rc = S_ISREG(e->attr.st_mode) ? open_existing(m->fs, n, fi) : -EEXIST;
-	if (rc >= 0 && fi->flags & O_TRUNC)
-		ops_killpriv_truncated(req, n);
-	if (rc < 0)
-		inode_put(m->fs->inodes, n, 1);
-	return rc;
+	if (rc == -EEXIST)
+		return -ESTALE;
+	return rc < 0 ? rc : -EEXIST; /* by what is shown under other names */
 }
 
 static int make_and_open(struct making *m, struct fuse_entry_param *e, struct fuse_file_info *fi)
@@ -339,7 +329,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 
 	int rc = make_and_open(&m, &e, fi);
 	if (rc == -EEXIST && !(fi->flags & O_EXCL))
-		rc = create_existing(req, &m, &e, fi);
+		rc = judge_taken(&m);
 	reply_create(req, rc, &e, fi);
 }
 
