@@ -228,9 +228,14 @@ def extents(fd):
     return found
 
 
-def test_seek_data_right_after_a_write(fs):
-    """The write may still be in the page cache, or in our dirty chunks: it is data all the same."""
-    fd = os.open(fs / "f", os.O_CREAT | os.O_RDWR)
+@pytest.mark.parametrize("plain", [False, True])
+def test_seek_data_right_after_a_write(mount, plain):
+    """The write may still be in the page cache, or in our dirty chunks: it is data all the same.
+    Nor does the kernel send what it has of a file that is no frame."""
+    m = mount()
+    if plain:
+        (m.backing / "f").touch()
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR)
     os.ftruncate(fd, 64 * MiB)
     for offset in (0, 5 * MiB + 1, 33 * MiB, 64 * MiB - 3):
         os.pwrite(fd, b"abc", offset)

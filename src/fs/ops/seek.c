@@ -37,17 +37,31 @@ void seek_queue_end(struct seek_queue *q)
 	pthread_mutex_unlock(&q->sending);
 }
 
+static bool has_writers(struct inode *n)
+{
+	pthread_mutex_lock(&n->lock);
+	bool writers = n->nwriters > 0;
+	pthread_mutex_unlock(&n->lock);
+	return writers;
+}
+
+static int find(const struct seek *s, uint64_t *found)
+{
+	if (s->h->file)
+		return file_seek(s->h->file, s->off, s->whence, found);
+	off_t at = lseek(s->h->fd, (off_t)s->off, s->whence);
+	*found = (uint64_t)at;
+	return at < 0 ? -errno : 0;
+}
+
 static void answer_seek(struct seek *s)
 {
 	struct fs *fs = ops_fs(s->req);
 	uint64_t found;
 
-	pthread_mutex_lock(&s->h->inode->lock);
-	bool writers = s->h->inode->nwriters > 0;
-	pthread_mutex_unlock(&s->h->inode->lock);
-	if (writers)
+	if (has_writers(s->h->inode))
 		make_kernel_send(fs, s->ino);
-	int rc = file_seek(s->h->file, s->off, s->whence, &found);
+	int rc = find(s, &found);
 	if (rc < 0)
 		fuse_reply_err(s->req, -rc);
 	else
@@ -78,19 +92,14 @@ void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse
 {
 	struct handle *h = ops_handle(fi);
 
-	if (!h->file) {
-		off_t rc = lseek(h->fd, off, whence);
-		if (rc < 0)
-			fuse_reply_err(req, errno);
-		else
-			fuse_reply_lseek(req, rc);
-		return;
-	}
 	struct seek *s = mem_zalloc(sizeof *s);
 	if (!s) {
 		fuse_reply_err(req, ENOMEM);
 		return;
 	}
 	*s = (struct seek){.req = req, .h = h, .ino = ino, .off = (uint64_t)off, .whence = whence};
-	seek_in_turn(&ops_fs(req)->seeks, s);
+	if (h->file || has_writers(h->inode))
+		seek_in_turn(&ops_fs(req)->seeks, s);
+	else /* a plain file, which may be on a network: nobody else waits for it */
+		answer_seek(s);
 }
