@@ -4,6 +4,7 @@
  * proves to be what it was made from. (`cframe verify` decodes everything.)
  */
 #include "frame/frame_impl.h"
+#include "frame/held.h"
 #include "frame/io/hash.h"
 
 #include <assert.h>
@@ -11,31 +12,61 @@
 
 /*
  * The limit for the memory of its head. A block takes at most 20 bytes: 8 of the head itself, and
- * its tables (stored.c); no writer makes blocks of less than 32. What needs more is garbage.
+ * its tables (stored.c); no writer makes blocks of less than 32. What needs more is garbage. So is
+ * what needs more than VERIFY_TIMES the room of the file on the disk, which has 12 bytes of each
+ * block there, of which a file system that compresses saves 8: a file of holes may claim any head.
  */
 #define VERIFY_HEAD (16u << 20)
+#define VERIFY_TIMES 8
 
-static int open_scratch(const struct frame *f, struct scratch **s)
+static uint64_t head_most(const struct frame *f)
 {
-	TRY(scratch_open(s));
-	scratch_bound(*s, max_u64(VERIFY_HEAD, f->info.chunk_size));
-	return 0;
+	uint64_t taken = io_taken(f->io), most = f->info.chunk_size;
+	if (taken < most / VERIFY_TIMES)
+		most = VERIFY_TIMES * taken;
+	return max_u64(VERIFY_HEAD, most);
 }
 
-/* Nothing is decoded, not even the block that others need for that: it may be half a gigabyte. */
+/* A chunk of which nothing is decoded, not even block 0, which may be half a gigabyte. */
+struct head {
+	struct scratch *s;
+	struct chunk c;
+	bool large; /* one at a time: held.h */
+};
+
+/* head_done has to follow, even if this fails. */
+static int head_load(const struct frame *f, const struct stored *st, struct head *h)
+{
+	*h = (struct head){0};
+	TRY(scratch_open(&h->s));
+	scratch_bound(h->s, HELD_FREE);
+	int rc = stored_load_head(st, 0, h->s, &h->c);
+	if (rc != -E2BIG)
+		return rc;
+	h->large = true;
+	held_enter(VERIFY_HEAD);
+	scratch_bound(h->s, head_most(f));
+	return stored_load_head(st, 0, h->s, &h->c);
+}
+
+static void head_done(struct head *h)
+{
+	chunk_deinit(&h->c);
+	scratch_close(h->s);
+	if (h->large)
+		held_leave(VERIFY_HEAD);
+}
+
 static int verify_parts(const struct frame *f, const struct stored *st, uint32_t *len)
 {
-	struct scratch *s;
-	struct chunk c = {0};
-	TRY(open_scratch(f, &s));
-	int rc = stored_load_head(st, 0, s, &c);
+	struct head h;
+	int rc = head_load(f, st, &h);
 	if (rc == -ENOTSUP || rc == -E2BIG) /* it never came to its place: recovery goes on */
 		rc = CORRUPT("head of a chunk", st->at);
-	*len = c.cbytes;
-	if (rc == 0 && c.sums)
-		rc = stored_check_blocks(st, &c, s);
-	chunk_deinit(&c);
-	scratch_close(s);
+	*len = h.c.cbytes;
+	if (rc == 0 && h.c.sums)
+		rc = stored_check_blocks(st, &h.c, h.s);
+	head_done(&h);
 	return rc;
 }
 
@@ -53,18 +84,15 @@ static int verify_stored(const struct frame *f, const struct stored *st, uint32_
  */
 static int make_sum(const struct frame *f, const struct stored *st, uint32_t len, uint64_t *sum)
 {
-	struct scratch *s;
-	struct chunk c = {0};
+	struct head h;
 	uint64_t hash;
-	TRY(open_scratch(f, &s));
-	bool by_head = stored_load_head(st, 0, s, &c) == 0 && c.sums;
-	int rc = by_head ? stored_check_blocks(st, &c, s) : 0;
+	bool by_head = head_load(f, st, &h) == 0 && h.c.sums;
+	int rc = by_head ? stored_check_blocks(st, &h.c, h.s) : 0;
 	if (rc == 0)
-		rc = io_hash(st->io, st->at, by_head ? c.sums_end : len, &hash);
+		rc = io_hash(st->io, st->at, by_head ? h.c.sums_end : len, &hash);
 	if (rc == 0)
 		*sum = by_head ? chunk_sum_head(hash) : chunk_sum_whole(hash);
-	chunk_deinit(&c);
-	scratch_close(s);
+	head_done(&h);
 	return rc;
 }
 

@@ -84,7 +84,8 @@ def test_random_damage(name):
 
 
 def measure(path, data, command):
-    path.write_bytes(data)
+    if data is not None:
+        path.write_bytes(data)
     proc = subprocess.Popen([CFRAME, command, path], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out, err = proc.stdout.read(1 << 20), None
     proc.stdout.close()
@@ -108,8 +109,9 @@ def root_note(head, young=b"", sums=b""):
     return struct.pack("<BBBBIII", 5, 1, 7, 1, *lengths) + bytes(16) + raw
 
 
-def marked(nbytes, chunk_size, index, area=b"", young=b"", sums=b""):
-    """A frame with a note and a fingerprint: as if it was ours, and power went later."""
+def marked(nbytes, chunk_size, index, area=b"", young=b"", sums=b"", room=0):
+    """A frame with a note and a fingerprint: as if it was ours, and power went later. `room`: so
+    many bytes of its chunk area are left out, behind the header."""
 
     def end(head):
         name, content = b"\xa8cframefs", root_note(head, young, sums)
@@ -118,8 +120,12 @@ def marked(nbytes, chunk_size, index, area=b"", young=b"", sums=b""):
         body = start + place + b"\xc6" + struct.pack(">I", len(content)) + content
         return trailer(body)[:-17] + b"\2" + bytes(8) + struct.pack(">Q", 1 << 32)
 
-    whole = frame(nbytes, chunk_size, index, area, end(bytes(87)))
-    return sealed(frame(nbytes, chunk_size, index, area, end(whole[:87])))
+    size = {}
+    if room:
+        rest = len(index) + len(end(bytes(87)))
+        size = {"cbytes": room, "frame_len": 97 + room + rest}
+    whole = frame(nbytes, chunk_size, index, area, end(bytes(87)), **size)
+    return sealed(frame(nbytes, chunk_size, index, area, end(whole[:87]), **size), room)
 
 
 ZEROS = struct.pack("<Q", 0x81 << 56)
@@ -287,6 +293,25 @@ def test_nothing_is_decoded_to_prove_young_chunks(work):
     least = run(work / "f", frame(0, -1, b""), "info")[3]
     assert code == 0, err
     assert usage.ru_maxrss - least < 8192 * SLOWNESS and took(usage) < 2 * SLOWNESS
+
+
+def test_young_chunk_with_a_head_of_holes(work):
+    """The places of a hundred million blocks lie in a hole, which takes no room on the disk."""
+    most = 2**31 - 33
+    cbytes = 32 + 4 * (most // 20 + 1) + 200
+    chunk = struct.pack("<BBBBIII", 5, 1, 0x95, 1, most, 20, cbytes) + bytes(16)
+    young, sums = struct.pack("<II", 0, 1), struct.pack("<Q", 1)
+    raw = marked(most, most, plain_index(0), young=young, sums=sums, room=cbytes)
+    with open(work / "f", "wb") as f:
+        f.write(raw[:97] + chunk)
+        f.seek(97 + cbytes)
+        f.write(raw[97:])
+    if os.stat(work / "f").st_blocks * 512 > 1 << 20:
+        pytest.skip("files have no holes here")
+    code, _, err, usage = measure(work / "f", None, "info")
+    least = run(work / "g", frame(0, -1, b""), "info")[3]
+    assert code == 1 and b"head of a chunk" in err
+    assert usage.ru_maxrss - least < 8192 * SLOWNESS
 
 
 def test_trailers_of_thousands_of_metalayers(work):

@@ -80,10 +80,11 @@ def lengths(raw):
     )
 
 
-def sealed(raw):
+def sealed(raw, room=0):
     """A frame whose bytes were changed, with a fingerprint that fits them, as a hostile author
-    would make it."""
+    would make it. `room`: so many bytes of its chunk area are left out of `raw`."""
     header_len, cbytes, frame_len, _ = lengths(raw)
+    cbytes, frame_len = cbytes - room, frame_len - room
     hashed = raw[:header_len] + raw[header_len + cbytes : frame_len - 18] + raw[frame_len - 8 :]
     return raw[: frame_len - 16] + xxh3(hashed).to_bytes(8, "big") + raw[frame_len - 8 :]
 
