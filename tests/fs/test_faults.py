@@ -552,6 +552,34 @@ def test_a_part_behind_a_commit_that_failed(mount, work):
     assert got[44 * chunk :] == end[: max(0, len(got) - 44 * chunk)]
 
 
+def test_a_reader_that_was_left_behind_by_a_failed_sync(mount, work):
+    """Nor by its fsync does the root come back that could not be synced: the file is another
+    program's by now, and then that of whoever has looked it up since."""
+    m = mount("chunksize=64K,commit=0,intent=0,entry_timeout=0,attr_timeout=0", start=False)
+    m.allow("f.b2frame: fsync: ")
+    fault = Fault(m, work / "fault")
+    m.start()
+    for n, name in enumerate(("f", "other")):
+        (m.mnt / name).write_bytes(blob(n, 300_000, "noise"))
+    os.sync()
+    reader, writer = (os.open(m.mnt / "f", flags) for flags in (os.O_RDONLY, os.O_RDWR))
+    os.pwrite(writer, b"x" * 100, 5)
+    fault.set(2, Fault.SYNC, error=errno.EIO)  # the one behind the header
+    assert error_of(os.fsync, writer) == "EIO"
+    fault.set(0)
+    os.close(writer)
+    shutil.copyfile(m.stored("other"), m.stored("f"))
+    expected = bytearray(blob(1, 300_000, "noise"))
+    assert (m.mnt / "f").read_bytes() == expected
+    with open(m.mnt / "f", "r+b") as f:
+        patch(f.fileno(), expected, 100_000, b"new" * 1000)
+        os.fsync(f.fileno())
+    assert error_of(os.fsync, reader) == "ESTALE"
+    os.close(reader)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == expected
+
+
 @pytest.mark.parametrize("change", [False, True], ids=["read", "changed"])
 def test_a_chunk_before_one_that_is_being_written(mount, work, change):
     """Nothing is behind it in the file yet, though that place is taken. How long its head is, is

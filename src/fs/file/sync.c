@@ -66,10 +66,27 @@ void file_unlist(struct file *f)
 	pthread_rwlock_unlock(&f->gate);
 }
 
+/*
+ * True: a sync has failed, and another program has changed the file since. Its inode was detached
+ * without changes of ours (file_detach), and another one may have written to it by now: what would
+ * be committed again is an older root.
+ */
+static bool is_left_behind(struct file *f)
+{
+	if (!f->inode->detached)
+		return false;
+	pthread_rwlock_rdlock(&f->lock);
+	bool behind = frame_suspect(f->frame) && !file_changed_locked(f);
+	pthread_rwlock_unlock(&f->lock);
+	return behind;
+}
+
 static int sync_gated(struct file *f, enum durability how)
 {
 	if (f->lost)
 		return -EIO;
+	if (is_left_behind(f))
+		return -ESTALE;
 	/* even a clean commit may touch the file: its mtime is kept in every case */
 	times_hold(f->inode, f->fd);
 	int rc = file_drain(f);
