@@ -37,7 +37,12 @@ static int open_lock(int root, bool shared)
 	if (fd >= 0 || errno != ENOENT || shared)
 		return fd < 0 ? -errno : fd;
 	TRY(stat_fd(root, &st));
-	fd = openat(root, NAMES_MACHINES, O_RDWR | O_CREAT | flags, 0600);
+	/* nor is what somebody has linked there meanwhile given to the directory's owner */
+	fd = openat(root, NAMES_MACHINES, O_RDWR | O_CREAT | O_EXCL | flags, 0600);
+	if (fd < 0 && errno == EEXIST) {
+		fd = openat(root, NAMES_MACHINES, O_RDWR | flags);
+		return fd < 0 ? -errno : fd;
+	}
 	if (fd < 0)
 		return -errno;
 	/* else it is for its maker alone */
