@@ -389,6 +389,40 @@ def test_a_last_chunk_that_does_not_grow_in_place(mount, codec):
     m.unmount()
 
 
+def test_a_chunk_that_is_a_hole_is_not_written_over(mount):
+    """It says that its 16 blocks have a gigabyte behind them, which nobody wrote."""
+    m = mount(start=False)
+    block, nblocks, stored = 65536, 16, 1 << 30
+    first = 32 + 4 * nblocks
+    chunk = struct.pack("<BBBBIII", 5, 1, 0x95, 1, block * nblocks, block, stored) + bytes(16)
+    chunk += b"".join(struct.pack("<I", first + 4 * i) for i in range(nblocks)) + bytes(4 * nblocks)
+    raw = libframe.frame(
+        2 * block * nblocks,
+        block * nblocks,
+        libframe.plain_index(0, 0),
+        cbytes=stored,
+        frame_len=97 + stored + 48 + 35,
+    )
+    with open(m.backing / "h.b2frame", "wb") as f:
+        f.write(raw[:97] + chunk)
+        f.seek(97 + stored)
+        f.write(raw[97:])
+    if os.stat(m.backing / "h.b2frame").st_blocks * 512 > MiB:
+        pytest.skip("files have no holes here")
+    m.start()
+    m.allow("h.b2frame: ")
+    fd = os.open(m.mnt / "h", os.O_RDWR)
+    for at in 0, block * nblocks:
+        os.pwrite(fd, b"some", at + 5)
+    assert error_of(os.fsync, fd) == "EIO"
+    os.pwrite(fd, b"x" * block * nblocks, block * nblocks)  # all of it
+    os.fsync(fd)
+    os.close(fd)
+    held_to(m, 128 * MiB)
+    m.remount()
+    assert (m.mnt / "h").read_bytes() == bytes(block * nblocks) + b"x" * block * nblocks
+
+
 @pytest.mark.concurrent
 @pytest.mark.parametrize("chunk", [8, 16, 32])
 @pytest.mark.parametrize("codec", ["", ",codec=lz4,tune=off", ",codec=zlib,tune=off"])

@@ -11,6 +11,20 @@ struct base {
 /* Beside enum encoded: nothing is encoded yet; ws->plain has what lies below the pages. */
 #define BASE_DECODED (ENCODED_OUTDATED + 1)
 
+/*
+ * True: the stored chunk is much longer than what any writer makes of its bytes (FORMAT.md 3.10).
+ * It may be a hole of 2 GiB for all but a few of them: that is read block by block, if at all.
+ */
+#define BLOATED_BLOCK 32u
+#define BLOATED_SPARE (256u << 10)
+
+static bool is_bloated(const struct chunk *c)
+{
+	uint64_t block = BLOATED_BLOCK + (c->split ? 4u * c->typesize : 0);
+
+	return c->cbytes > 2ull * c->nbytes + block * c->nblocks + BLOATED_SPARE;
+}
+
 static int read_base_locked(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 			    struct base *b)
 {
@@ -20,6 +34,8 @@ static int read_base_locked(struct file *f, const struct dirty_chunk *c, struct 
 	if (!b->stored)
 		return frame_read_chunk(f->frame, c->n, ws->scratch, buf_span(&ws->plain));
 	TRY(frame_load_chunk(f->frame, c->n, ws->scratch, &b->chunk));
+	if (is_bloated(&b->chunk))
+		return CORRUPT("stored size of a chunk", b->chunk.cbytes);
 	return frame_read_raw(f->frame, c->n, &ws->base);
 }
 
