@@ -128,9 +128,21 @@ static int move_chunk(struct frame *f, uint32_t i, uint64_t *budget)
 	return rc;
 }
 
+/*
+ * How many bytes the chunks at the front can have. They do not overlap: all but the last of them
+ * end there, and that is no longer than its bytes and a little more. Others may claim terabytes, in
+ * a file of a few KB, and would be written.
+ */
+#define MOVE_SPARE (1u << 20)
+
+static uint64_t front_most(const struct frame *f)
+{
+	return min_u64(f->info.cbytes, f->trailer.n + 2ull * f->info.chunk_size + MOVE_SPARE);
+}
+
 static int move_front(struct frame *f)
 {
-	uint64_t front = f->trailer.n, budget = f->info.cbytes;
+	uint64_t front = f->trailer.n, budget = front_most(f);
 	bool busy = f->info.cbytes < front; /* by the index itself */
 	for (uint32_t i = 0; i < f->index.n; i++) {
 		uint64_t entry = index_get(&f->index, i);

@@ -314,6 +314,27 @@ def test_young_chunk_with_a_head_of_holes(work):
     assert usage.ru_maxrss - least < 8192 * SLOWNESS
 
 
+def test_chunks_at_the_front_that_are_holes(work):
+    """To empty the frame, what lies at its front is moved: here ten times half a gigabyte that
+    takes no room on the disk, and would then."""
+    half, area = 1 << 29, 6 << 30
+    chunk = struct.pack("<BBBBIII", 5, 1, 0x95, 1, 100, 100, half) + bytes(16)
+    index = plain_index(*[0] * 10)
+    end = 97 + area + len(index) + len(trailer())
+    raw = frame(1000, 100, index, cbytes=area, frame_len=end)
+    with open(work / "f", "wb") as f:
+        f.write(raw[:97] + chunk + struct.pack("<II", 36, 0))
+        f.seek(97 + area)
+        f.write(raw[97:])
+    if os.stat(work / "f").st_blocks * 512 > 1 << 20:
+        pytest.skip("files have no holes here")
+    with Tool() as tool:
+        tool.do(f"open {work / 'f'}")
+        tool.do("resize 0")
+        assert "chunks that overlap" in tool.ask("commit sync")
+    assert os.stat(work / "f").st_blocks * 512 < 1 << 20
+
+
 def test_trailers_of_thousands_of_metalayers(work):
     """Each of four thousand marks says that it is the end of the same one."""
     names = [b"%04x" % (i * 40503 % 65536) for i in range(8192)]
