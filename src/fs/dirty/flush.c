@@ -98,6 +98,7 @@ static bool land(struct file *f, struct dirty_chunk *c, const struct outcome *o)
 
 	pthread_rwlock_wrlock(&f->lock);
 	dirty_set_remove(&f->dirty.flushing, c);
+	f->dirty.replacing -= c->replaces;
 	if (o->rc >= 0 && o->rc != ENCODED_OUTDATED && !dirty_is_outdated(f, c)) {
 		file_replace_chunk(f, c->n, &o->place);
 		dirty_free(f, c);
@@ -141,35 +142,25 @@ static struct outcome encode_and_store(struct file *f, const struct dirty_chunk 
 	return o;
 }
 
-static void enter_flight(struct file *f, bool replaces)
+static void enter_flight(struct file *f)
 {
 	pthread_mutex_lock(&f->flight.lock);
 	f->flight.chunks++;
-	f->flight.replacing += replaces;
 	pthread_mutex_unlock(&f->flight.lock);
 	budget_flight_begin(f->fs->budget);
 }
 
 /* `rc`: why the chunk is DIRTY again; 0: it is stored, or lost. */
-static void leave_flight(struct file *f, bool replaces, int rc)
+static void leave_flight(struct file *f, int rc)
 {
 	pthread_mutex_lock(&f->flight.lock);
 	if (rc < 0 && !f->flight.rc)
 		f->flight.rc = rc;
 	budget_flight_end(f->fs->budget, f, rc);
-	f->flight.replacing -= replaces;
 	/* The file may be freed as soon as the last chunk is counted as landed. */
 	f->flight.chunks--;
 	pthread_cond_broadcast(&f->flight.landed);
 	pthread_mutex_unlock(&f->flight.lock);
-}
-
-static unsigned count_replacing(struct file *f)
-{
-	pthread_mutex_lock(&f->flight.lock);
-	unsigned n = f->flight.replacing;
-	pthread_mutex_unlock(&f->flight.lock);
-	return n;
 }
 
 static void flush_run(struct pool_job *job)
@@ -177,7 +168,6 @@ static void flush_run(struct pool_job *job)
 	struct dirty_chunk *c = CONTAINER_OF(job, struct dirty_chunk, job);
 	struct file *f = c->file;
 	uint32_t n = c->n;
-	bool replaces = c->replaces;
 	struct budget_buffers held = c->buffers;
 
 	buffers_begin(f->fs, &held);
@@ -190,7 +180,7 @@ static void flush_run(struct pool_job *job)
 
 	workspace_trim();
 	buffers_end(f->fs, &held);
-	leave_flight(f, replaces, kept ? rc : 0);
+	leave_flight(f, kept ? rc : 0);
 }
 
 /* From DIRTY to FLUSHING. False: it stays DIRTY. */
@@ -206,7 +196,8 @@ static bool start_flushing(struct file *f, struct dirty_chunk *c)
 	f->maybe_typed |= !policy_wants_bytewise(&f->policy, c->file_size, f->chunk_size);
 	dirty_set_remove(&f->dirty.dirty, c);
 	dirty_set_add(&f->dirty.flushing, c);
-	enter_flight(f, c->replaces);
+	f->dirty.replacing += c->replaces;
+	enter_flight(f);
 	c->turn = policy_turn(&f->policy);
 	return true;
 }
@@ -276,7 +267,7 @@ static bool is_full(const struct file *f, const struct dirty_chunk *c)
 
 static void submit_full(struct file *f, struct dirty_chunk *c)
 {
-	if (frame_slot(f->frame, c->n) != SLOT_STORED || count_replacing(f) < batch_size(f))
+	if (frame_slot(f->frame, c->n) != SLOT_STORED || f->dirty.replacing < batch_size(f))
 		submit(f, c);
 }
 
@@ -329,7 +320,7 @@ unsigned flush_submit_batch(struct file *f, unsigned most)
 	struct dirty_chunk *c;
 
 	pthread_rwlock_wrlock(&f->lock);
-	unsigned at_once = batch_size(f), now = count_replacing(f), sent = 0;
+	unsigned at_once = batch_size(f), now = f->dirty.replacing, sent = 0;
 	f->dirty.held = 0;
 	DIRTY_SET_EACH(&f->dirty.dirty, 0, n, c) {
 		bool replaces = frame_slot(f->frame, n) == SLOT_STORED;

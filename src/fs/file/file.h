@@ -30,7 +30,6 @@ struct file_flight {
 	pthread_mutex_t lock;  /* of all below; the budget's is taken within it         */
 	pthread_cond_t landed; /* `chunks` has decreased                                */
 	unsigned chunks;       /* how many the workers have                             */
-	unsigned replacing;    /* how many of those replace a stored chunk              */
 	int rc;                /* the first failure since the last flush_wait; else 0   */
 	uint32_t losses;       /* how often data was lost (file_lose)                   */
 	int loss_rc;           /* the error of the last loss                            */
