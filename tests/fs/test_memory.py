@@ -5,6 +5,7 @@ import os
 import random
 import struct
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 import libframe
 from libdata import blob
+from libfault import Fault
 from libmemory import held_to, peak, resident
 from libmount import SLOWNESS, wait_until
 from libposix import error_of, read_direct
@@ -456,6 +458,50 @@ def test_writers_of_large_chunks(mount, chunk, codec):
         t.join()
     assert not wrong
     held_to(m, (16 + 64) * MiB + max(BESIDE, (32 + 4 * chunk) * MiB))
+    m.unmount()
+
+
+@pytest.mark.concurrent
+def test_copies_of_large_chunks(mount, work):
+    """Each holds a stored chunk until the disk has taken it, of what the cache can lend; the others
+    go by bytes, as if they were written by sixteen programs."""
+    n, chunk = 16, 8 * MiB // SMALLER
+    options = f"cache=1M,dirty_max=16M,chunksize={chunk}"
+    m = mount(options)
+    noise = blob(9, chunk, "noise")
+    expected = [noise[k * 65536 :] + bytes(k * 65536) for k in range(1, 1 + n)]
+    for k in range(n):
+        (m.mnt / f"s{k}").write_bytes(expected[k])
+    m.unmount()
+    fault = Fault(m, work / "fault")
+    m.start()
+    for k in range(n):
+        (m.mnt / f"d{k}").touch()
+
+    def copy(k):
+        with open(m.mnt / f"s{k}", "rb") as s, open(m.mnt / f"d{k}", "r+b") as d:
+            at = 0
+            while done := os.copy_file_range(s.fileno(), d.fileno(), chunk, at, at):
+                at += done
+
+    def settled():
+        before = peak(m)
+        time.sleep(2 * SLOWNESS)
+        return peak(m) == before
+
+    fault.set(1, Fault.WRITE, how=Fault.WAIT, forever=1)
+    with ThreadPoolExecutor(n) as pool:
+        copies = [pool.submit(copy, k) for k in range(n)]
+        wait_until(fault.came)
+        wait_until(settled)
+        got = peak(m)
+        fault.set(0)
+        for c in copies:
+            c.result()
+    assert got < (1 + 16) * MiB + BESIDE or SLOWNESS > 1, got >> 20
+    fault.off()
+    m.remount(options)
+    assert all((m.mnt / f"d{k}").read_bytes() == expected[k] for k in range(n))
     m.unmount()
 
 

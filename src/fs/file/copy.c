@@ -25,6 +25,7 @@ struct raw_chunk {
 	uint32_t len;       /* its decoded bytes               */
 	uint32_t size;      /* the chunk size that n counts in */
 	struct view stored; /* no bytes: a hole                */
+	uint64_t borrowed;  /* memory, of the cache's share    */
 	struct policy_origin origin;
 };
 
@@ -51,6 +52,30 @@ static bool is_whole_chunk(const struct file_copy *c, uint64_t done, uint32_t *f
 	return to->len <= c->len - done;
 }
 
+/*
+ * A chunk that takes more than any thread may take is held in what the cache lends. Not waiting for
+ * that: with the chunk in it this thread waits for the target. False: too much is lent already.
+ */
+static bool borrow(struct fs *fs, struct raw_chunk *to)
+{
+	uint64_t most = min_u64(to->size, RAW_MOST);
+
+	if (most <= LARGE_FREE)
+		return true;
+	if (!large_borrow(fs->large, most))
+		return false;
+	to->borrowed = most;
+	return true;
+}
+
+static void give_back(struct fs *fs, struct workspace *ws, const struct raw_chunk *to)
+{
+	if (!to->borrowed)
+		return;
+	workspace_done(&ws->stored);
+	large_press(fs->large, -(int64_t)to->borrowed);
+}
+
 /* The lock of the source is held. */
 static int read_stored(const struct file_copy *c, uint64_t done, struct workspace *ws,
 		       struct raw_chunk *to)
@@ -59,6 +84,8 @@ static int read_stored(const struct file_copy *c, uint64_t done, struct workspac
 	uint32_t from;
 
 	if (f->lost || !is_whole_chunk(c, done, &from, to) || dirty_find(&f->dirty, from))
+		return 0;
+	if (!frame_is_hole(f->frame, from) && !borrow(f->fs, to))
 		return 0;
 	int rc = frame_read_copy(f->frame, from, RAW_MOST, ws->scratch, &ws->stored);
 	if (rc < 0)
@@ -234,9 +261,13 @@ static int copy_chunk(struct file_copy *c, uint64_t done, struct raw_chunk *to)
 
 	if (!ws)
 		return -ENOMEM;
+	*to = (struct raw_chunk){0};
 	int rc = read_raw(c, done, ws, to);
 	c->unread = rc < 0;
-	return rc <= 0 ? rc : put_chunk(c->to, to);
+	if (rc > 0)
+		rc = put_chunk(c->to, to);
+	give_back(c->to->fs, ws, to);
+	return rc;
 }
 
 /* Copies bytes up to the next place where a whole chunk may begin. */
