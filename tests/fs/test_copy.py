@@ -6,12 +6,14 @@ import random
 import struct
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from libdata import KINDS, blob
 from libfault import Fault
-from libmount import CFRAME, wait_until
+from libmemory import resident
+from libmount import CFRAME, SLOWNESS, wait_until
 from libposix import error_of, punch, read_direct
 from libshare import stored_bytes
 
@@ -453,3 +455,23 @@ def test_blocks_of_bytes_that_are_a_little_larger_than_those_of_items(mount, ref
         assert os.copy_file_range(source.fileno(), target.fileno(), chunk, 0, chunk) == chunk
     m.unmount()
     reference.check(m.stored("to"), items[:chunk] + text + 2 * items[:chunk], 1)
+
+
+def test_what_a_copy_takes_is_not_kept(mount):
+    """The kernel wakes the threads that serve in turn: soon each of them has copied something."""
+    m = mount("cache=8M,dirty_max=8M")
+    chunk = 1 << 20
+    data = blob(3, 4 * chunk, "noise")
+    (m.mnt / "source").write_bytes(data)
+    (m.mnt / "target").write_bytes(data)
+    with ThreadPoolExecutor(24) as pool:  # so that there are as many threads as can be
+        read = pool.map(read_direct, 96 * [m.mnt / "source"], 96 * [len(data)])
+        assert all(got == data for got in read)
+    before = resident(m)
+    for n in range(60):
+        at = n % 3 * chunk
+        assert copy(m.mnt / "source", m.mnt / "target", at, at, chunk) == chunk
+        assert copy(m.mnt / "source", m.mnt / "target", at + 100, at, chunk) == chunk
+    grown = resident(m) - before
+    assert SLOWNESS > 1 or grown < 8 << 20, f"{grown >> 20} MiB more"
+    m.unmount()

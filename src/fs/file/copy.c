@@ -19,6 +19,12 @@
 /* A stored chunk that takes more memory than this is copied as bytes. */
 #define RAW_MOST (8u << 20)
 
+/*
+ * The most that each buffer keeps for the next copy: all that a small file takes. From here on
+ * malloc gives what is freed back to the system (main.c).
+ */
+#define COPY_KEEP (256u << 10)
+
 /* A chunk in its stored form, on its way from one frame to another. */
 struct raw_chunk {
 	uint32_t n;         /* its number in the target        */
@@ -284,6 +290,17 @@ static ssize_t copy_bytes(struct file_copy *c, uint64_t done, struct workspace *
 	return n < 0 ? n : file_write(c->to, &d, FILE_FROM_CALLER);
 }
 
+/*
+ * Any of the threads that serve may get the next copy, and the kernel wakes them in turn: a few
+ * copies would leave two buffers of a chunk in each of them. Fresh pages cost once a request,
+ * which may be of 256 MiB.
+ */
+static void forget_large(struct buf *b)
+{
+	if (b->cap > COPY_KEEP)
+		buf_free(b);
+}
+
 ssize_t file_copy(struct file_copy *c)
 {
 	struct workspace *ws = workspace_get();
@@ -307,6 +324,10 @@ ssize_t file_copy(struct file_copy *c)
 			break;
 		done += (uint64_t)rc;
 		by_bytes += (uint64_t)rc;
+	}
+	if (ws) {
+		forget_large(&ws->copy);
+		forget_large(&ws->stored);
 	}
 	return done ? (ssize_t)done : rc;
 }
