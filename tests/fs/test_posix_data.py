@@ -382,13 +382,14 @@ def test_unlinked_closed_and_opened_again(mount):
     libc = ctypes.CDLL(None, use_errno=True)  # Python's own mappings hold a descriptor
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + 3 * [ctypes.c_int] + [ctypes.c_long]
-    for size in (10_000, 300_001):
+    for size, name in ((10_000, "f"), (300_001, "renamed")):
         fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR)
         os.write(fd, b"a" * size)
         mapped = libc.mmap(0, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
         assert mapped != ctypes.c_void_p(-1).value
         place = os.open(m.mnt / "f", os.O_PATH)
-        os.unlink(m.mnt / "f")
+        os.rename(m.mnt / "f", m.mnt / name)
+        os.unlink(m.mnt / name)
         os.close(fd)
         ctypes.memset(mapped, ord("b"), size)
         assert libc.munmap(ctypes.c_void_p(mapped), ctypes.c_size_t(size)) == 0
@@ -419,7 +420,12 @@ def test_replaced_but_open(fs):
     os.close(fd)
 
 
-def test_append(fs):
+@pytest.mark.parametrize("kind", ["frame", "plain"])
+def test_append(mount, kind):
+    m = mount()
+    fs = m.mnt
+    if kind == "plain":
+        (m.backing / "f").touch()
     fd = os.open(fs / "f", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
     os.write(fd, b"one ")
     os.lseek(fd, 0, os.SEEK_SET)
@@ -427,6 +433,7 @@ def test_append(fs):
     write_at(fs / "f", 100, b"far")
     os.write(fd, b"end")
     os.close(fd)
+    m.remount()
     assert (fs / "f").read_bytes() == b"one two " + bytes(92) + b"farend"
 
 

@@ -165,10 +165,14 @@ def test_what_is_free_to_us_is_not_written_when_another_program_has_it(mount, bl
     other = blosc2.open(str(m.stored("f")), mode="a", locking=True, dparams={"nthreads": 1})
     for n in range(4):
         other.update_data(n, theirs[n * CHUNK : (n + 1) * CHUNK], copy=True)
+    begun = blob(3, 8 * CHUNK, "noise")  # of a commit that is under way
+    with open(m.stored("f"), "ab") as end:
+        end.write(begun)
     m.allow("f.b2frame: ")
     assert error_of(os.fsync, fd) in ("ESTALE", "EIO")
     error_of(os.close, fd)
     m.expect_log("closed with unwritten data")  # before the unmount, which would fail
+    assert m.stored("f").read_bytes().endswith(begun), "our end is not the file's"
     assert stored_bytes(blosc2, m.stored("f")) == theirs
 
 

@@ -11,7 +11,15 @@ import pytest
 
 from libdata import VECTORS, file_sha256, sha256
 from libmount import REPO
-from libposix import KEEP_SIZE, PUNCH_HOLE, error_of, fallocate, read_direct
+from libposix import (
+    KEEP_SIZE,
+    PUNCH_HOLE,
+    RENAME_EXCHANGE,
+    error_of,
+    fallocate,
+    read_direct,
+    renameat2,
+)
 
 HERE = REPO / "tests/data/frames"
 SUFFIX = re.compile(r"\.(b2frame|b2f|b2)$")
@@ -240,5 +248,16 @@ def test_sparse_frame_is_a_read_only_file(mount, name):
     refused = ("EROFS", "EACCES", "EPERM")
     assert error_of(os.open, m.mnt / name, os.O_WRONLY) in refused
     assert error_of(os.truncate, m.mnt / name, 0) in refused
+    (m.mnt / "new").write_bytes(b"a frame")
+    (m.backing / "old").write_bytes(b"a plain file")
+    assert error_of(os.unlink, m.mnt / name) == "EROFS"
+    for other in ("new", "old", "absent"):
+        assert error_of(os.rename, m.mnt / name, m.mnt / other) == "EROFS"
+        if other != "absent":
+            assert error_of(os.rename, m.mnt / other, m.mnt / name) == "EROFS"
+            for pair in (name, other), (other, name):
+                sides = (m.mnt / side for side in pair)
+                assert error_of(renameat2, *sides, RENAME_EXCHANGE) == "EROFS"
+    assert sorted(os.listdir(m.mnt)) == sorted([name, "new", "old"])
     check(m.mnt / name, entry)
     assert error_of(os.listdir, m.mnt / name) == "ENOTDIR"
