@@ -11,6 +11,7 @@ import time
 import pytest
 
 from libdata import blob
+from libmount import DAEMON
 from libposix import (
     COLLAPSE_RANGE,
     KEEP_SIZE,
@@ -75,6 +76,25 @@ def test_write_only_then_partial_overwrite(mount, kind):
     os.close(fd)
     expect[123_457:123_462] = b"piece"
     assert read_direct(file, 400_000) == expect
+
+
+def test_a_file_that_the_daemon_may_only_write(mount, tool, root):
+    """As a user's daemon that of mode 0200. The rest of a page cannot be read for it: it was
+    EBADF."""
+    m = mount(
+        argv=[tool("setpriv"), "--bounding-set", "-dac_override,-dac_read_search", str(DAEMON)]
+    )
+    file = m.backing / "f"
+    file.write_bytes(blob(1, 10_000, "text"))
+    file.chmod(0o200)
+    expect = blob(1, 10_000, "text")
+    for at, flags in ((5000, 0), (10_000, os.O_APPEND), (10_005, os.O_APPEND)):
+        write_at(m.mnt / "f", at, b"piece", os.O_WRONLY | flags)
+        expect = expect[:at] + b"piece" + expect[at + 5 :]
+        assert os.stat(m.mnt / "f").st_size == len(expect)
+    assert error_of(open, m.mnt / "f") == "EACCES"
+    m.unmount()
+    assert file.read_bytes() == expect
 
 
 @both_kinds

@@ -144,6 +144,15 @@ static int open_plain(struct fs *fs, struct inode *n, int flags)
 }
 
 /*
+ * True: we may not read the file. The kernel's cache would read the rest of each page that is
+ * written in part; so it is not to use it.
+ */
+static bool may_only_write(int fd)
+{
+	return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY;
+}
+
+/*
  * Pages of the last open are good as long as nobody else changed the file. Of one that is opened
  * for the first time, and to be read, the kernel has no pages.
  */
@@ -222,6 +231,7 @@ int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct
 	} else if (rc >= 0) {
 		h->fd = open_plain(fs, n, fi->flags);
 		rc = h->fd < 0 ? h->fd : 0;
+		fi->direct_io = rc >= 0 && h->writable && may_only_write(h->fd);
 	}
 	if (rc < 0) {
 		if (ops_is_damage(rc))
