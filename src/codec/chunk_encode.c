@@ -199,7 +199,7 @@ size_t encoder_slot(const struct encoder *e)
 /* Where the checksums of blocks are. */
 static size_t table_at(const struct encoder *e)
 {
-	return bstart_place(e->nblocks) + (e->dict_len ? CHUNK_DICT_SIZE + e->dict_len : 0);
+	return bstart_place(e->nblocks) + (e->dict.n ? CHUNK_DICT_SIZE + e->dict.n : 0);
 }
 
 /* True: blocks get checksums. */
@@ -295,6 +295,13 @@ void encoder_enter(const struct encoder *e, uint32_t i, uint32_t sum, struct buf
 		chunk_sums_put(out->p + table_at(e), i, sum);
 }
 
+static void put_dict(const struct encoder *e, uint8_t *chunk)
+{
+	uint8_t *at = chunk + bstart_place(e->nblocks);
+	put_le32(at, (uint32_t)e->dict.n);
+	memcpy(at + CHUNK_DICT_SIZE, e->dict.p, e->dict.n);
+}
+
 void encoder_finish(const struct encoder *e, struct buf *out)
 {
 	put_header(e, CHUNK_REGULAR, out);
@@ -305,7 +312,10 @@ void encoder_finish(const struct encoder *e, struct buf *out)
 		out->p[AT_FLAGS] |= FLAG_DELTA;
 	memcpy(out->p + AT_FILTERS, e->p->filter, FILTER_SLOTS);
 	memcpy(out->p + AT_METAS, e->meta, FILTER_SLOTS);
-	out->p[AT_BLOSC2_FLAGS] = e->dict_len ? BLOSC2_DICT : 0;
+	if (e->dict.n) {
+		out->p[AT_BLOSC2_FLAGS] = BLOSC2_DICT;
+		put_dict(e, out->p);
+	}
 	if (has_sums(e))
 		chunk_sums_seal(out->p, table_at(e), e->nblocks);
 }
@@ -319,7 +329,7 @@ static bool stores_as_it_is(const struct encoder *e)
 	static const uint8_t none[FILTER_SLOTS];
 	struct encoder blocks;
 	struct pipeline plain;
-	return !memcmp(e->p->filter, none, sizeof none) && !e->dict_len && !e->split &&
+	return !memcmp(e->p->filter, none, sizeof none) && !e->dict.n && !e->split &&
 	       plan_store(e, &blocks, &plain) && blocks.blocksize == e->blocksize;
 }
 
@@ -347,21 +357,12 @@ static int put_blocks(struct encoder *e, struct buf *out)
 	return 1;
 }
 
-/*
- * Encodes the chunk with the dictionary `dict`, or without one if that is empty. Results as
- * put_blocks.
- */
-static int encode_regular(struct encoder *e, struct view dict, struct buf *out)
+/* Encodes the chunk with its dictionary, if there is one. Results as put_blocks. */
+static int encode_regular(struct encoder *e, struct buf *out)
 {
-	e->dict_len = (uint32_t)dict.n;
-	out->n = encoder_body(e);
-	if (out->n >= below_copy(e))
+	if (encoder_wants_store(e))
 		return 0;
-	if (dict.n) {
-		uint8_t *end = out->p + table_at(e);
-		put_le32(end - dict.n - CHUNK_DICT_SIZE, e->dict_len);
-		memcpy(end - dict.n, dict.p, dict.n);
-	}
+	out->n = encoder_body(e);
 	int rc = put_blocks(e, out);
 	if (rc > 0)
 		encoder_finish(e, out);
@@ -377,12 +378,13 @@ static int encode_with_dict(struct encoder *e, struct buf *out)
 	struct scratch *s = e->s;
 	const struct stream_coder *coder = &e->plan.coder;
 	TRY(dict_make(e, &s->dict));
-	int plain = encode_regular(e, (struct view){NULL, 0}, out);
+	int plain = encode_regular(e, out);
 	if (plain < 0 || !s->dict.n)
 		return plain;
 	TRY(buf_reserve_fresh(&s->trial, out->cap));
-	TRY(coder->codec->dict_set(coder->state, buf_view(&s->dict)));
-	int tried = encode_regular(e, buf_view(&s->dict), &s->trial);
+	e->dict = buf_view(&s->dict);
+	TRY(coder->codec->dict_set(coder->state, e->dict));
+	int tried = encode_regular(e, &s->trial);
 	TRY(coder->codec->dict_set(coder->state, (struct view){NULL, 0}));
 	if (tried <= 0 || (plain && out->n <= s->trial.n))
 		return tried < 0 ? tried : plain;
@@ -398,10 +400,8 @@ static int encode(struct scratch *s, const struct pipeline *p, struct view src, 
 	TRY(encoder_init(&e, s, p, src));
 	/* The last block may turn out to be one too many. */
 	TRY(buf_reserve_fresh(out, encoder_store_most(&e) + encoder_slot(&e)));
-	int done = 0;
-	if (!encoder_wants_store(&e))
-		done = p->use_dict ? encode_with_dict(&e, out)
-				   : encode_regular(&e, (struct view){NULL, 0}, out);
+	int done = p->use_dict && !encoder_wants_store(&e) ? encode_with_dict(&e, out)
+							   : encode_regular(&e, out);
 	TRY(done);
 	if (!done)
 		encoder_store(&e, out);

@@ -21,7 +21,7 @@ struct encoder {
 	const struct pipeline *p; /* has passed pipeline_check        */
 	struct view src;          /* all bytes of the chunk           */
 	uint32_t blocksize, nblocks;
-	uint32_t dict_len;        /* of the chunk's dictionary, 0: none */
+	struct view dict;         /* the chunk's dictionary; empty: none */
 	bool split;               /* whole blocks: a stream for each byte of an item */
 	uint8_t meta[FILTER_SLOTS]; /* as stored: 0 is replaced by what it stands for */
 	struct block_plan plan;
@@ -60,8 +60,8 @@ uint32_t encoder_sum(const struct encoder *e, struct view block);
 void encoder_enter(const struct encoder *e, uint32_t i, uint32_t sum, struct buf *out);
 
 /*
- * Writes what lies in front of the blocks, now that the chunk's length is out->n. Block offsets and
- * dictionary are there already.
+ * Writes what lies in front of the blocks, now that the chunk's length is out->n. Block offsets are
+ * there already.
  */
 void encoder_finish(const struct encoder *e, struct buf *out);
 
