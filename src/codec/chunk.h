@@ -15,8 +15,8 @@
  *
  * A parsed chunk never changes and may be shared by any number of threads.
  *
- * chunk_parse.c judges, chunk.c decodes, chunk_encode.c and chunk_patch.c write, and chunk_sums.c
- * compares checksums.
+ * chunk_parse.c judges, chunk.c decodes, chunk_encode.c and chunk_patch.c write, chunk_sums.c
+ * compares checksums, and encoder.c knows how a chunk that is written is laid out.
  */
 #ifndef CODEC_CHUNK_H
 #define CODEC_CHUNK_H
