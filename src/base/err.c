@@ -1,6 +1,7 @@
 #include "base/err.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,6 +23,16 @@ int err_corrupt(const char *file, int line, const char *what, int64_t value)
 int err_unsupported(const char *file, int line, const char *what, int64_t value)
 {
 	return note_set(file, line, what, value, -ENOTSUP);
+}
+
+int err_refuse(struct err_reason *why, const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	if (why)
+		vsnprintf(why->text, sizeof why->text, fmt, ap);
+	va_end(ap);
+	return -EINVAL;
 }
 
 const struct err_note *err_last(void)

@@ -57,6 +57,14 @@ int err_unsupported(const char *file, int line, const char *what, int64_t value)
 #define CORRUPT(what, value) err_corrupt(__FILE__, __LINE__, (what), (int64_t)(value))
 #define UNSUPPORTED(what, value) err_unsupported(__FILE__, __LINE__, (what), (int64_t)(value))
 
+/* Why a word of the user's is refused: a phrase or a sentence for that user. */
+struct err_reason {
+	char text[160];
+};
+
+/* Prints the reason, if anybody asks for it: `why` may be NULL. Returns -EINVAL. */
+__attribute__((format(printf, 2, 3))) int err_refuse(struct err_reason *why, const char *fmt, ...);
+
 /* The newest note of this thread. Valid until the next one is recorded. */
 const struct err_note *err_last(void);
 

@@ -20,18 +20,7 @@ void pipeline_default(struct pipeline *p)
 	};
 }
 
-__attribute__((format(printf, 3, 4))) static int refuse(char *why, size_t room, const char *fmt,
-							...)
-{
-	va_list ap;
-	va_start(ap, fmt);
-	if (room)
-		vsnprintf(why, room, fmt, ap);
-	va_end(ap);
-	return -EINVAL;
-}
-
-static int check_filters(const struct pipeline *p, char *why, size_t room)
+static int check_filters(const struct pipeline *p, struct err_reason *why)
 {
 	uint32_t typesize = p->typesize > CHUNK_MAX_TYPESIZE ? 1 : p->typesize;
 	unsigned n = 0, deltas = 0;
@@ -41,38 +30,38 @@ static int check_filters(const struct pipeline *p, char *why, size_t room)
 			continue;
 		const struct filter *f = filter_by_id(p->filter[i]);
 		if (!f || !f->forward)
-			return refuse(why, room, "filter %u cannot be written", p->filter[i]);
+			return err_refuse(why, "filter %u cannot be written", p->filter[i]);
 		const char *text = f->check ? f->check(p->meta[i], typesize) : NULL;
 		if (text)
-			return refuse(why, room, "%s", text);
+			return err_refuse(why, "%s", text);
 		if (p->filter[i] == FILTER_DELTA && ++deltas > 1)
-			return refuse(why, room, "two delta filters cannot be undone");
+			return err_refuse(why, "two delta filters cannot be undone");
 		if (deep)
-			return refuse(why, room, "delta behind three filters has to be the last");
+			return err_refuse(why, "delta behind three filters has to be the last");
 		deep = p->filter[i] == FILTER_DELTA && n >= 3;
 		n++;
 	}
 	return 0;
 }
 
-int pipeline_check(const struct pipeline *p, char *why, size_t room)
+int pipeline_check(const struct pipeline *p, struct err_reason *why)
 {
 	const struct codec *codec = codec_by_id(p->codec);
 	if (!codec)
-		return refuse(why, room, "no codec has the number %u", p->codec);
+		return err_refuse(why, "no codec has the number %u", p->codec);
 	if (p->level > PIPELINE_LEVEL_MAX)
-		return refuse(why, room, "the level is 0 to %d, not %u", PIPELINE_LEVEL_MAX,
-			      p->level);
+		return err_refuse(why, "the level is 0 to %d, not %u", PIPELINE_LEVEL_MAX,
+				  p->level);
 	if (p->typesize < 1 || p->typesize > TYPESIZE_MAX)
-		return refuse(why, room, "typesize %u is out of range", p->typesize);
+		return err_refuse(why, "typesize %u is out of range", p->typesize);
 	if (p->blocksize > CHUNK_MAX_BLOCKSIZE || p->blocksize % p->typesize)
-		return refuse(why, room, "blocksize %u: at most %u, a multiple of the typesize",
-			      p->blocksize, CHUNK_MAX_BLOCKSIZE);
+		return err_refuse(why, "blocksize %u: at most %u, a multiple of the typesize",
+				  p->blocksize, CHUNK_MAX_BLOCKSIZE);
 	if (p->split_mode < SPLIT_ALWAYS || p->split_mode > SPLIT_FORWARD)
-		return refuse(why, room, "split mode %u is out of range", p->split_mode);
+		return err_refuse(why, "split mode %u is out of range", p->split_mode);
 	if (p->use_dict && !codec->dict_make)
-		return refuse(why, room, "%s takes no dictionary", codec->name);
-	return check_filters(p, why, room);
+		return err_refuse(why, "%s takes no dictionary", codec->name);
+	return check_filters(p, why);
 }
 
 /* One term of the text: a name, and a number where a colon follows. */
@@ -113,78 +102,78 @@ static void list_add(char *list, size_t room, const char *name)
 	snprintf(list + n, room - n, "%s%s", n ? ", " : "", name);
 }
 
-static int refuse_codec(const struct term *t, char *why, size_t room)
+static int refuse_codec(const struct term *t, struct err_reason *why)
 {
 	const struct codec *codec;
 	const char *name = (const char *)t->name.p;
 	char known[LIST_MAX] = "store";
 	if (filter_by_name(t->name))
-		return refuse(why, room, "a codec comes last, as in %.*s+zstd", (int)t->name.n,
-			      name);
+		return err_refuse(why, "a codec comes last, as in %.*s+zstd", (int)t->name.n,
+				  name);
 	for (size_t i = 0; (codec = codec_at(i)); i++)
 		list_add(known, sizeof known, codec->name);
-	return refuse(why, room, "no codec is called \"%.*s\"; known: %s", (int)t->name.n,
-		      name, known);
+	return err_refuse(why, "no codec is called \"%.*s\"; known: %s", (int)t->name.n, name,
+			  known);
 }
 
-static int refuse_filter(const struct term *t, char *why, size_t room)
+static int refuse_filter(const struct term *t, struct err_reason *why)
 {
 	const struct filter *f;
 	const char *name = (const char *)t->name.p;
 	char known[LIST_MAX] = "none";
 	if (codec_by_name(t->name) || term_is(t, "store"))
-		return refuse(why, room, "a codec comes last, and there is one");
+		return err_refuse(why, "a codec comes last, and there is one");
 	for (size_t i = 0; (f = filter_at(i)); i++)
 		if (f->forward)
 			list_add(known, sizeof known, f->name);
-	return refuse(why, room, "no filter is called \"%.*s\"; known: %s", (int)t->name.n,
-		      name, known);
+	return err_refuse(why, "no filter is called \"%.*s\"; known: %s", (int)t->name.n, name,
+			  known);
 }
 
-static int take_codec(struct pipeline *p, const struct term *t, char *why, size_t room)
+static int take_codec(struct pipeline *p, const struct term *t, struct err_reason *why)
 {
 	if (term_is(t, "store")) {
 		p->level = 0;
-		return t->number ? refuse(why, room, "store has no level") : 0;
+		return t->number ? err_refuse(why, "store has no level") : 0;
 	}
 	const struct codec *codec = codec_by_name(t->name);
 	if (!codec)
-		return refuse_codec(t, why, room);
+		return refuse_codec(t, why);
 	if (t->has_number && (t->number < 0 || t->number > PIPELINE_LEVEL_MAX))
-		return refuse(why, room, "the level is 0 to %d, not %ld", PIPELINE_LEVEL_MAX,
-			      t->number);
+		return err_refuse(why, "the level is 0 to %d, not %ld", PIPELINE_LEVEL_MAX,
+				  t->number);
 	p->codec = codec->id;
 	p->level = t->has_number ? (uint8_t)t->number : codec->level;
 	return 0;
 }
 
 /* p->typesize is 0 until a term has named one. */
-static int take_typesize(struct pipeline *p, long number, char *why, size_t room)
+static int take_typesize(struct pipeline *p, long number, struct err_reason *why)
 {
 	if (number < 1)
-		return refuse(why, room, "typesize %ld is out of range", number);
+		return err_refuse(why, "typesize %ld is out of range", number);
 	if (p->typesize && p->typesize != (uint32_t)number)
-		return refuse(why, room, "typesize %u, and %ld: all filters have the same",
-			      p->typesize, number);
+		return err_refuse(why, "typesize %u, and %ld: all filters have the same",
+				  p->typesize, number);
 	p->typesize = (uint32_t)number;
 	return 0;
 }
 
-static int take_filter(struct pipeline *p, const struct term *t, unsigned slot, char *why,
-		       size_t room)
+static int take_filter(struct pipeline *p, const struct term *t, unsigned slot,
+		       struct err_reason *why)
 {
 	const struct filter *f = term_is(t, "none") ? NULL : filter_by_name(t->name);
 	if (!f && !term_is(t, "none"))
-		return refuse_filter(t, why, room);
+		return refuse_filter(t, why);
 	if (slot >= FILTER_SLOTS)
-		return refuse(why, room, "more than %d filters", FILTER_SLOTS);
+		return err_refuse(why, "more than %d filters", FILTER_SLOTS);
 	p->filter[slot] = f ? f->id : FILTER_NONE;
 	if (!t->has_number)
-		return f && f->takes_param ? refuse(why, room, "%s needs a number", f->name) : 0;
+		return f && f->takes_param ? err_refuse(why, "%s needs a number", f->name) : 0;
 	if (!f || !f->takes_param)
-		return take_typesize(p, t->number, why, room);
+		return take_typesize(p, t->number, why);
 	if (t->number > INT8_MAX)
-		return refuse(why, room, "%s:%ld is out of range", f->name, t->number);
+		return err_refuse(why, "%s:%ld is out of range", f->name, t->number);
 	p->meta[slot] = (uint8_t)t->number;
 	return 0;
 }
@@ -199,7 +188,7 @@ static void slots_align(struct pipeline *p, unsigned n)
 	memset(p->meta, 0, shift);
 }
 
-int pipeline_parse(struct pipeline *p, const char *text, char *why, size_t room)
+int pipeline_parse(struct pipeline *p, const char *text, struct err_reason *why)
 {
 	struct pipeline q = *p;
 	struct term t;
@@ -209,17 +198,17 @@ int pipeline_parse(struct pipeline *p, const char *text, char *why, size_t room)
 	q.typesize = 0;
 	for (const char *at = text;; at++) {
 		if (read_term(&at, &t) < 0)
-			return refuse(why, room, "\"%.60s\": expected NAME[:NUMBER][+...]", text);
+			return err_refuse(why, "\"%.60s\": expected NAME[:NUMBER][+...]", text);
 		if (!*at)
 			break;
-		TRY(take_filter(&q, &t, n, why, room));
+		TRY(take_filter(&q, &t, n, why));
 		n += !term_is(&t, "none");
 	}
-	TRY(take_codec(&q, &t, why, room));
+	TRY(take_codec(&q, &t, why));
 	slots_align(&q, n);
 	if (!q.typesize)
 		q.typesize = p->typesize;
-	TRY(pipeline_check(&q, why, room));
+	TRY(pipeline_check(&q, why));
 	*p = q;
 	return 0;
 }

@@ -38,17 +38,17 @@ void pipeline_default(struct pipeline *p);
 /*
  * Validates a pipeline: codec and filters are known and built in, the level is 0..9, the parameters
  * of the filters suit the typesize, and blocksize is a multiple of typesize within the limit of the
- * format. Returns 0, or -EINVAL with the reason in `why`, a sentence for the user of at most `room`
- * bytes.
+ * format. Returns 0, or -EINVAL with the reason in *why, a sentence for the user, unless that is
+ * NULL.
  */
-NODISCARD int pipeline_check(const struct pipeline *p, char *why, size_t room);
+NODISCARD int pipeline_check(const struct pipeline *p, struct err_reason *why);
 
 /*
  * Sets codec, level, filters and typesize of *p to what `text` names, and checks the result as
  * pipeline_check does. One filter names the typesize, or all that do name the same; if none does,
  * it stays.
  */
-NODISCARD int pipeline_parse(struct pipeline *p, const char *text, char *why, size_t room);
+NODISCARD int pipeline_parse(struct pipeline *p, const char *text, struct err_reason *why);
 
 /* Writes the text form, at most PIPELINE_TEXT_MAX bytes including the NUL. */
 void pipeline_format(const struct pipeline *p, char out[static PIPELINE_TEXT_MAX]);

@@ -99,16 +99,17 @@ int xattr_get(struct fs *fs, struct inode *n, const char *name, struct buf *valu
 /* *w: what the value, if there is one, stands for. */
 static int judge(const struct xattr_change *x, const char *who, struct wish *w)
 {
-	char value[PIPELINE_TEXT_MAX + 1], why[160] = "not a short text";
+	struct err_reason why = {"not a short text"};
+	char value[PIPELINE_TEXT_MAX + 1];
 
 	*w = (struct wish){0};
 	if (!x->value)
 		return 0;
 	snprintf(value, sizeof value, "%.*s", (int)min_u64(x->size, sizeof value - 1), x->value);
 	if (x->size <= PIPELINE_TEXT_MAX && strlen(value) == x->size &&
-	    wish_set(w, wish_word(x->name), value, why, sizeof why) >= 0)
+	    wish_set(w, wish_word(x->name), value, &why) >= 0)
 		return 0;
-	log_info("%s: %s '%s' refused: %s", who, x->name, value, why);
+	log_info("%s: %s '%s' refused: %s", who, x->name, value, why.text);
 	return -EINVAL;
 }
 

@@ -43,17 +43,17 @@ static int fail(struct buf *out, int rc, const char *why)
 static int pipeline_of(const struct request *rq, const char *text, struct pipeline *p,
 		       struct buf *out)
 {
-	char why[200] = "";
+	struct err_reason why = {""};
 	pipeline_default(p);
-	int rc = pipeline_parse(p, text, why, sizeof why);
+	int rc = pipeline_parse(p, text, &why);
 	if (rc < 0)
-		return fail(out, rc, why);
+		return fail(out, rc, why.text);
 	p->blocksize = rq->blocksize;
 	if (rq->split)
 		p->split_mode = (uint8_t)rq->split;
 	p->use_dict = rq->dict;
-	rc = pipeline_check(p, why, sizeof why);
-	return rc < 0 ? fail(out, rc, why) : 0;
+	rc = pipeline_check(p, &why);
+	return rc < 0 ? fail(out, rc, why.text) : 0;
 }
 
 static int do_encode(struct scratch *s, const struct request *rq, const char *text,

@@ -132,9 +132,8 @@ static void one_pass(struct trial *t, struct view src, struct span dst)
 static void try_pipeline(struct scratch *s, const char *text, struct view src, struct span dst)
 {
 	struct trial t = {.s = s};
-	char why[200];
 	pipeline_default(&t.p);
-	if (pipeline_parse(&t.p, text, why, sizeof why) < 0)
+	if (pipeline_parse(&t.p, text, NULL) < 0)
 		abort();
 	one_pass(&t, src, dst);
 	counting = true;
@@ -195,10 +194,9 @@ static int poor_main(void)
 	struct scratch *s;
 	struct buf stored = {0};
 	struct chunk c = {0};
-	char why[200];
 	pipeline_default(&t.p);
 	if (!t.src.p || scratch_open(&s) < 0 ||
-	    pipeline_parse(&t.p, "shuffle:4+bytedelta+zstd:1", why, sizeof why) < 0)
+	    pipeline_parse(&t.p, "shuffle:4+bytedelta+zstd:1", NULL) < 0)
 		return 2;
 	t.p.blocksize = GIANT;
 	for (uint32_t i = 0; i < 2 * GIANT / 4; i++)

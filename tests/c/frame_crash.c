@@ -583,9 +583,8 @@ static void arm(void)
 static int story(struct story *t, unsigned count, struct view from)
 {
 	static const char *const pipelines[] = {"zstd:1", "store", "shuffle:4+lz4"};
-	char why[64];
 	pipeline_default(&t->p);
-	TRY(pipeline_parse(&t->p, pipelines[draw(3)], why, sizeof why));
+	TRY(pipeline_parse(&t->p, pipelines[draw(3)], NULL));
 	TRY(begin(t, from));
 	for (uint32_t i = 0, n = 4 + draw(24); i < n; i++) {
 		arm();

@@ -153,7 +153,7 @@ int main(int argc, char **argv)
 	seed = strtoull(argv[6], NULL, 10) * 0x9e3779b97f4a7c15 + 1;
 	pipeline_default(&r.p);
 	r.model = calloc(1, r.size);
-	int rc = r.model ? pipeline_parse(&r.p, argv[5], why, sizeof why) : -ENOMEM;
+	int rc = r.model ? pipeline_parse(&r.p, argv[5], NULL) : -ENOMEM;
 	if (rc == 0)
 		rc = scratch_open(&r.s);
 	if (rc == 0)

@@ -440,9 +440,8 @@ static int do_fault(const char *cmd, const char *args)
 
 static int do_line(struct tool *t, const char *cmd, const char *args)
 {
-	char why[256];
 	if (strcmp(cmd, "pipeline") == 0)
-		return pipeline_parse(&t->pipeline, args, why, sizeof why);
+		return pipeline_parse(&t->pipeline, args, NULL);
 	if (strcmp(cmd, "create") == 0)
 		return do_create(t, args);
 	if (strcmp(cmd, "open") == 0)

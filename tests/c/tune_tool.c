@@ -37,7 +37,7 @@ static int choose(struct scratch *s, const struct request *rq, const struct tune
 {
 	struct pipeline *p = &c->p;
 	struct tune_report r = {0};
-	char text[PIPELINE_TEXT_MAX], why[200];
+	char text[PIPELINE_TEXT_MAX];
 	int rc = 0;
 	if (rq->op == 'n')
 		rc = tune_candidate(goal, rq->item, rq->candidate, p) ? 0 : -ENOENT;
@@ -45,7 +45,7 @@ static int choose(struct scratch *s, const struct request *rq, const struct tune
 		rc = tune_choose(s, goal, in, p, &r);
 	if (rc < 0)
 		return rc;
-	if (pipeline_check(p, why, sizeof why) < 0)
+	if (pipeline_check(p, NULL) < 0)
 		abort();
 	pipeline_format(p, text);
 	snprintf(c->line, sizeof c->line, "%s %u %u %s %u %u %u %u", text, p->split_mode,
@@ -58,14 +58,14 @@ static void answer(struct scratch *s, const struct request *rq)
 {
 	struct tune_goal goal = {.aim = (enum tune_aim)rq->aim};
 	uint8_t *head = get(rq->nhead), *sample = get(rq->nsample);
-	char *base = (char *)get(rq->nbase), text[200] = "", why[200];
+	char *base = (char *)get(rq->nbase), text[200] = "";
 	struct buf out = {0};
 	struct choice c = {.line = ""};
 
 	pipeline_default(&goal.base);
 	goal.free_codec = goal.free_blocksize = !rq->nbase;
 	snprintf(text, sizeof text, "%.*s", (int)rq->nbase, base);
-	if (rq->nbase && pipeline_parse(&goal.base, text, why, sizeof why) < 0)
+	if (rq->nbase && pipeline_parse(&goal.base, text, NULL) < 0)
 		abort();
 	struct tune_input in = {view_of(head, rq->nhead), view_of(sample, rq->nsample), 0};
 	int32_t rc = choose(s, rq, &goal, &in, &c);

@@ -110,7 +110,7 @@ static void open_ours(struct bench *b)
 {
 	const struct cell *c = &b->cell;
 	struct pipeline *p = &b->pipeline;
-	char why[200];
+	struct err_reason why;
 	pipeline_default(p);
 	p->codec = c->codec;
 	p->level = c->level;
@@ -118,8 +118,8 @@ static void open_ours(struct bench *b)
 	p->blocksize = get_le32(b->chunk[REFERENCE].p + 8);
 	for (unsigned i = 0; i < c->nfilters; i++)
 		p->filter[FILTER_SLOTS - c->nfilters + i] = c->filters[i];
-	if (pipeline_check(p, why, sizeof why) < 0)
-		die(why);
+	if (pipeline_check(p, &why) < 0)
+		die(why.text);
 	is_main = true;
 	main_scratch = b->scratch;
 	if (c->threads > 1 && parallel_open(&b->parallel, b->pool, scratch_of_thread) < 0)

@@ -63,12 +63,11 @@ void policy_follow(struct policy *p, const struct settings *s, struct frame *f)
 	};
 	bool empty = frame_size(f) == 0;
 	uint32_t item = frame_info(f)->pipeline.typesize;
-	char why[160];
 
 	if (!empty && item == 1) /* a tail may hide it in the header */
 		item = frame_chunk_item(f);
 	struct pipeline own = recover_item(f, item);
-	p->pipeline = empty || pipeline_check(&own, why, sizeof why) < 0 ? s->pipeline : own;
+	p->pipeline = empty || pipeline_check(&own, NULL) < 0 ? s->pipeline : own;
 	p->items = item_size(empty ? &p->pipeline : &own);
 	if (s->insist_pipeline)
 		p->pipeline = s->pipeline;
@@ -287,11 +286,10 @@ void policy_lend(struct policy *p, struct frame *f, struct policy_origin *out)
 static bool may_adopt(const struct policy *p, const struct policy_guest *g)
 {
 	const struct policy_origin *o = g->origin;
-	char why[160];
 
 	return (g->first || !p->items) && o->items &&
 	       o->items == item_size(&o->pipeline) &&
-	       pipeline_check(&o->pipeline, why, sizeof why) >= 0;
+	       pipeline_check(&o->pipeline, NULL) >= 0;
 }
 
 /* May it stand beside chunks of the file's items, or of its origin's if the file adopts these? */

@@ -33,7 +33,7 @@ static int complain(const struct place *at, const char *word, const char *reason
 /* "chunksize=4M", or a pipeline. */
 static int read_word(struct wish *w, char *word, const struct place *at)
 {
-	char why[160];
+	struct err_reason why;
 	char *equals = strchr(word, '=');
 	bool had_pipeline = w->has_pipeline;
 
@@ -41,11 +41,11 @@ static int read_word(struct wish *w, char *word, const struct place *at)
 		*equals = 0;
 	const char *name = equals ? word : "pipeline", *value = equals ? equals + 1 : word;
 	bool is_pipeline = strcmp(name, "pipeline") == 0;
-	int rc = wish_set(w, name, value, why, sizeof why);
+	int rc = wish_set(w, name, value, &why);
 	if (equals)
 		*equals = '=';
 	if (rc < 0)
-		return complain(at, word, why);
+		return complain(at, word, why.text);
 	if (had_pipeline && is_pipeline)
 		return complain(at, word, "is the second pipeline of this line");
 	return w->has_pipeline && w->has_tune && w->tune != SETTINGS_TUNE_OFF

@@ -67,20 +67,20 @@ static int refuse(const struct settings_words *w, const char *text, const char *
 	return option_refuse(why, "option codec", w->codec ? w->codec : text, reason);
 }
 
-int settings_parse_pipeline(struct pipeline *p, const char *text, char *why, size_t room)
+int settings_parse_pipeline(struct pipeline *p, const char *text, struct err_reason *why)
 {
-	TRY(pipeline_parse(p, text, why, room));
+	TRY(pipeline_parse(p, text, why));
 	if (p->typesize <= CHUNK_MAX_TYPESIZE)
 		return 0;
-	snprintf(why, room, "items have at most %u bytes", CHUNK_MAX_TYPESIZE);
-	return -EINVAL;
+	return err_refuse(why, "items have at most %u bytes", CHUNK_MAX_TYPESIZE);
 }
 
 static int judge_pipeline(struct settings *s, const struct settings_words *w,
 			  struct option_why *why)
 {
 	bool has_level = w->level != SETTINGS_NO_LEVEL;
-	char text[SPELT_MAX], reason[160];
+	struct err_reason reason;
+	char text[SPELT_MAX];
 
 	pipeline_default(&s->pipeline);
 	if (w->pipeline && (w->codec || w->filter || has_level || w->typesize))
@@ -92,8 +92,8 @@ static int judge_pipeline(struct settings *s, const struct settings_words *w,
 	/* not in the text: behind the name of a filter that rounds, a number means bits */
 	if (w->typesize)
 		s->pipeline.typesize = (uint32_t)w->typesize;
-	if (settings_parse_pipeline(&s->pipeline, text, reason, sizeof reason) < 0)
-		return refuse(w, text, reason, why);
+	if (settings_parse_pipeline(&s->pipeline, text, &reason) < 0)
+		return refuse(w, text, reason.text, why);
 	if (w->typesize && s->pipeline.typesize != w->typesize)
 		return refuse(w, text, "says another item size than typesize", why);
 	s->level_auto = w->level == OPTION_AUTO;
@@ -146,15 +146,15 @@ static int judge_sizes(struct settings *s, const struct settings_words *w, struc
 	uint64_t item = s->pipeline.typesize;
 	uint64_t usual = w->profile ? BLOCKSIZE_RANDOM : SETTINGS_BLOCKSIZE;
 	uint64_t block = w->blocksize ? w->blocksize : min_u64(usual, s->chunksize);
-	char reason[160];
+	struct err_reason reason;
 
 	if (w->profile && strcmp(w->profile, "random") != 0)
 		return option_refuse(why, "option profile", w->profile, "is none of: random");
 	if (w->blocksize > s->chunksize)
 		return option_refuse(why, "option", "blocksize", "is larger than the chunk");
 	s->pipeline.blocksize = (uint32_t)(block - block % item);
-	if (pipeline_check(&s->pipeline, reason, sizeof reason) < 0)
-		return option_refuse(why, "option", "pipeline", reason);
+	if (pipeline_check(&s->pipeline, &reason) < 0)
+		return option_refuse(why, "option", "pipeline", reason.text);
 	return 0;
 }
 

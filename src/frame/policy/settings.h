@@ -69,7 +69,7 @@ void settings_deinit(struct settings *s);
  * pipeline_parse, for what a user names: also -EINVAL if items are so long that they would count as
  * bytes, and filters would do nothing.
  */
-NODISCARD int settings_parse_pipeline(struct pipeline *p, const char *text, char *why, size_t room);
+NODISCARD int settings_parse_pipeline(struct pipeline *p, const char *text, struct err_reason *why);
 
 /* "balanced". -EINVAL, silently. */
 NODISCARD int settings_parse_tune(const char *text, enum settings_tune *out);

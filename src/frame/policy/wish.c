@@ -36,24 +36,24 @@ static int set_size(uint64_t *at, const char *value, uint64_t least, uint64_t mo
 	return 0;
 }
 
-static int set_pipeline(struct wish *w, const char *value, char *why, size_t room)
+static int set_pipeline(struct wish *w, const char *value, struct err_reason *why)
 {
 	struct pipeline p;
 
 	pipeline_default(&p);
-	TRY(settings_parse_pipeline(&p, value, why, room));
+	TRY(settings_parse_pipeline(&p, value, why));
 	w->pipeline = p;
 	w->has_pipeline = true;
 	return 0;
 }
 
-int wish_set(struct wish *w, const char *word, const char *value, char *why, size_t room)
+int wish_set(struct wish *w, const char *word, const char *value, struct err_reason *why)
 {
 	const char *reason = "unknown word; known: pipeline, chunksize, blocksize, tune";
 	int rc = -EINVAL;
 
 	if (strcmp(word, "pipeline") == 0)
-		return set_pipeline(w, value, why, room);
+		return set_pipeline(w, value, why);
 	if (strcmp(word, "tune") == 0) {
 		reason = "is none of balanced, size, speed, off";
 		rc = settings_parse_tune(value, &w->tune);
@@ -65,9 +65,7 @@ int wish_set(struct wish *w, const char *word, const char *value, char *why, siz
 		reason = "wants a size from 64 to 64M";
 		rc = set_size(&w->blocksize, value, SETTINGS_BLOCKSIZE_MIN, SETTINGS_BLOCKSIZE_MAX);
 	}
-	if (rc < 0)
-		snprintf(why, room, "%s", reason);
-	return rc;
+	return rc < 0 ? err_refuse(why, "%s", reason) : 0;
 }
 
 /* The attribute as a string; false: there is none that could be one. */
@@ -98,7 +96,7 @@ static bool has_none(int fd)
 
 void wish_load(struct wish *w, int fd)
 {
-	char value[VALUE_MAX + 1], why[160];
+	char value[VALUE_MAX + 1];
 
 	if (has_none(fd))
 		return;
@@ -106,8 +104,7 @@ void wish_load(struct wish *w, int fd)
 	struct wish before = *w;
 	w->has_pipeline = w->has_tune = false;
 	for (size_t i = 0; i < NWORDS; i++)
-		if (get_value(fd, words[i], value) &&
-		    wish_set(w, words[i], value, why, sizeof why) >= 0)
+		if (get_value(fd, words[i], value) && wish_set(w, words[i], value, NULL) >= 0)
 			w->own = true;
 	if (w->has_pipeline || w->has_tune)
 		return;

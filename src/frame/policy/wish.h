@@ -30,7 +30,7 @@ struct wish {
 const char *wish_word(const char *attribute);
 
 /* Sets what `word` names from its text. -EINVAL: `why` has the reason, a phrase for the user. */
-NODISCARD int wish_set(struct wish *w, const char *word, const char *value, char *why, size_t room);
+NODISCARD int wish_set(struct wish *w, const char *word, const char *value, struct err_reason *why);
 
 /* Adds the attributes of a backing file or directory. Wrong values are ignored. */
 void wish_load(struct wish *w, int fd);
