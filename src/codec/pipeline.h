@@ -10,8 +10,8 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "codec/filter_slots.h"
 
-#define FILTER_SLOTS 6
 #define PIPELINE_LEVEL_MAX 9
 
 /* FORMAT.md 1.5; the values are those of the reference library's interface. */
@@ -52,34 +52,5 @@ NODISCARD int pipeline_parse(struct pipeline *p, const char *text, struct err_re
 
 /* Writes the text form, at most PIPELINE_TEXT_MAX bytes including the NUL. */
 void pipeline_format(const struct pipeline *p, char out[static PIPELINE_TEXT_MAX]);
-
-/*
- * True: undoing these filters needs the item size from the header of the super-chunk, so a chunk
- * that uses them may decode differently in another frame.
- */
-bool filters_need_item(const uint8_t filter[static FILTER_SLOTS],
-		       const uint8_t meta[static FILTER_SLOTS]);
-
-/*
- * The header of a super-chunk has one item size, and that of a file which ends within an item says
- * 1 there (FORMAT.md 18). So the true one is noted in the filter parameters of that header: of
- * shuffle, whose 0 means the same, of bitshuffle and of delta, which take none. Only there: `meta`
- * is not what chunks are encoded with.
- *
- * filters_note_item writes it. A parameter above 127, which the reference's Python cannot read,
- * becomes one that it can; so an item size above 127 is not noted. filters_noted_item finds it
- * again; 1: there is none.
- */
-void filters_note_item(const uint8_t filter[static FILTER_SLOTS],
-		       uint8_t meta[static FILTER_SLOTS], uint32_t item);
-uint32_t filters_noted_item(const uint8_t filter[static FILTER_SLOTS],
-			    const uint8_t meta[static FILTER_SLOTS]);
-
-/*
- * Takes it out of the parameter of shuffle, where the typesize beside it says the same: 0, since to
- * the reference before C 2.15 the parameter is a number of further shuffles (FORMAT.md 5.2).
- */
-void filters_imply_item(const uint8_t filter[static FILTER_SLOTS],
-			uint8_t meta[static FILTER_SLOTS], uint32_t item);
 
 #endif
