@@ -77,7 +77,7 @@ struct extent chunk_extent(const struct chunk *c, struct run run)
 
 static bool has_delta(const struct chunk *c)
 {
-	return memchr(c->filter, FILTER_DELTA, FILTER_SLOTS) != NULL;
+	return filters_have(c->filter, FILTER_DELTA);
 }
 
 bool chunk_wants_ref(const struct chunk *c)

@@ -68,8 +68,7 @@ int chunk_check(const struct chunk *c, struct run run, struct view stored)
 
 bool chunk_run_is_plain(const struct chunk *c, struct run run)
 {
-	static const uint8_t none[FILTER_SLOTS];
-	if (!c->sums || c->split || memcmp(c->filter, none, sizeof none) != 0)
+	if (!c->sums || c->split || !filters_are_none(c->filter))
 		return false;
 	for (uint32_t i = run.first; i < run.first + run.n; i++)
 		if (c->bend[i] - c->bstart[i] != STREAM_CSIZE + chunk_block_bytes(c, i).len)

@@ -28,11 +28,6 @@ static uint32_t round_down(uint32_t n, uint32_t unit)
 	return n > unit ? n - n % unit : n;
 }
 
-static bool has_shuffle(const struct pipeline *p)
-{
-	return memchr(p->filter, FILTER_SHUFFLE, FILTER_SLOTS) != NULL;
-}
-
 /* The rule's limits: FORMAT.md 3.3. */
 #define SPLIT_TYPESIZE_MAX 16
 #define SPLIT_ITEMS_MIN 32
@@ -52,8 +47,8 @@ static bool wants_split(const struct pipeline *p, uint32_t typesize, uint32_t bl
 		return true;
 	bool helps = p->codec == CODEC_BLOSCLZ || p->codec == CODEC_LZ4 || p->codec == CODEC_ZLIB ||
 		     (p->codec == CODEC_ZSTD && p->level <= SPLIT_ZSTD_LEVEL_MAX && p->use_dict);
-	return helps && has_shuffle(p) && typesize <= SPLIT_TYPESIZE_MAX &&
-	       blocksize / typesize >= SPLIT_ITEMS_MIN;
+	return helps && filters_have(p->filter, FILTER_SHUFFLE) &&
+	       typesize <= SPLIT_TYPESIZE_MAX && blocksize / typesize >= SPLIT_ITEMS_MIN;
 }
 
 /* Higher levels want the least size: larger blocks take less, and longer for a random read. */
@@ -239,7 +234,7 @@ static uint64_t store_block(const struct encoder *e)
 static bool plan_store(const struct encoder *e, struct encoder *blocks, struct pipeline *plain)
 {
 	*plain = *e->p;
-	memset(plain->filter, 0, sizeof plain->filter);
+	pipeline_drop_filters(plain);
 	*blocks = (struct encoder){.p = plain, .src = e->src, .plan = e->plan};
 	blocks->blocksize = (uint32_t)min_u64(store_block(e), e->src.n);
 	blocks->nblocks = (uint32_t)ceil_div(e->src.n, blocks->blocksize);
@@ -304,7 +299,7 @@ void encoder_finish(const struct encoder *e, struct buf *out)
 	out->p[AT_FLAGS] |= (uint8_t)(e->plan.coder.codec->format << FLAG_FORMAT_SHIFT);
 	if (!e->split)
 		out->p[AT_FLAGS] |= FLAG_NO_SPLIT;
-	if (memchr(e->p->filter, FILTER_DELTA, FILTER_SLOTS))
+	if (filters_have(e->p->filter, FILTER_DELTA))
 		out->p[AT_FLAGS] |= FLAG_DELTA;
 	memcpy(out->p + AT_FILTERS, e->p->filter, FILTER_SLOTS);
 	memcpy(out->p + AT_METAS, e->meta, FILTER_SLOTS);
@@ -322,10 +317,9 @@ void encoder_finish(const struct encoder *e, struct buf *out)
  */
 static bool stores_as_it_is(const struct encoder *e)
 {
-	static const uint8_t none[FILTER_SLOTS];
 	struct encoder blocks;
 	struct pipeline plain;
-	return !memcmp(e->p->filter, none, sizeof none) && !e->dict.n && !e->split &&
+	return filters_are_none(e->p->filter) && !e->dict.n && !e->split &&
 	       plan_store(e, &blocks, &plain) && blocks.blocksize == e->blocksize;
 }
 

@@ -7,8 +7,22 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define FILTER_SLOTS 6
+
+/* True: one of them is this one (enum filter_id). */
+static inline bool filters_have(const uint8_t filter[static FILTER_SLOTS], uint8_t id)
+{
+	return memchr(filter, id, FILTER_SLOTS) != NULL;
+}
+
+/* True: all slots are empty. */
+static inline bool filters_are_none(const uint8_t filter[static FILTER_SLOTS])
+{
+	static const uint8_t none[FILTER_SLOTS];
+	return memcmp(filter, none, sizeof none) == 0;
+}
 
 /*
  * True: undoing these filters needs the item size from the header of the super-chunk, so a chunk

@@ -20,6 +20,12 @@ void pipeline_default(struct pipeline *p)
 	};
 }
 
+void pipeline_drop_filters(struct pipeline *p)
+{
+	memset(p->filter, 0, sizeof p->filter);
+	memset(p->meta, 0, sizeof p->meta);
+}
+
 static int check_filters(const struct pipeline *p, struct err_reason *why)
 {
 	uint32_t typesize = p->typesize > CHUNK_MAX_TYPESIZE ? 1 : p->typesize;
@@ -193,8 +199,7 @@ int pipeline_parse(struct pipeline *p, const char *text, struct err_reason *why)
 	struct pipeline q = *p;
 	struct term t;
 	unsigned n = 0;
-	memset(q.filter, 0, sizeof q.filter);
-	memset(q.meta, 0, sizeof q.meta);
+	pipeline_drop_filters(&q);
 	q.typesize = 0;
 	for (const char *at = text;; at++) {
 		if (read_term(&at, &t) < 0)

@@ -35,6 +35,9 @@ struct pipeline {
 /* zstd level 1, no filter, typesize 1, automatic blocks. */
 void pipeline_default(struct pipeline *p);
 
+/* Empties all slots of filters. */
+void pipeline_drop_filters(struct pipeline *p);
+
 /*
  * Validates a pipeline: codec and filters are known and built in, the level is 0..9, the parameters
  * of the filters suit the typesize, and blocksize is a multiple of typesize within the limit of the

@@ -19,8 +19,7 @@ void tune_build(const struct tune_goal *goal, enum tune_kind kind, uint32_t size
 		struct pipeline *p)
 {
 	*p = goal->base;
-	memset(p->filter, 0, sizeof p->filter);
-	memset(p->meta, 0, sizeof p->meta);
+	pipeline_drop_filters(p);
 	p->typesize = kind == TUNE_KIND_PLAIN ? 1 : size;
 	if (p->blocksize)
 		p->blocksize =

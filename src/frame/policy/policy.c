@@ -105,8 +105,7 @@ static bool bytewise(const struct pipeline *p, struct pipeline *out)
 	int n = 0;
 
 	*out = *p;
-	memset(out->filter, 0, sizeof out->filter);
-	memset(out->meta, 0, sizeof out->meta);
+	pipeline_drop_filters(out);
 	out->typesize = 1;
 	for (int i = 0; fits && i < FILTER_SLOTS; i++) {
 		uint8_t meta = p->meta[i];
@@ -177,7 +176,7 @@ static void fit(const struct policy *p, const struct policy_chunk *c, struct pip
 		*out = want;
 		if (want.typesize == p->items && !p->in_bytes)
 			return; /* slices that cut an item are refused then */
-		memset(out->filter, 0, sizeof out->filter);
+		pipeline_drop_filters(out);
 		out->typesize = 1;
 	}
 	set_odd_blocks(p, out, c->plain.n);

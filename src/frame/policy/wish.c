@@ -167,8 +167,7 @@ struct settings wish_apply(const struct settings *all, const struct wish *w)
 	} else if (w->has_tune) {
 		s.tune = w->tune;
 		if (s.tune != SETTINGS_TUNE_OFF) {
-			memset(s.pipeline.filter, 0, sizeof s.pipeline.filter);
-			memset(s.pipeline.meta, 0, sizeof s.pipeline.meta);
+			pipeline_drop_filters(&s.pipeline);
 			s.pipeline.typesize = 1;
 			if (s.pipeline.level == 0) /* which only stores, and leaves no choice */
 				s.pipeline.level = 1;
