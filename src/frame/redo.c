@@ -14,17 +14,13 @@
 static int rewrite(struct frame *f, uint64_t from, uint64_t to)
 {
 	struct buf b = {0};
+	uint32_t end = (uint32_t)min_u64(to, f->index.n), n = (uint32_t)min_u64(from, end);
 	int rc = 0;
-	for (uint32_t n = (uint32_t)min_u64(from, f->index.n);; n++) {
-		n = index_next_stored(&f->index, n);
-		if (n >= f->index.n || n >= to)
-			break;
+	for (; rc == 0 && (n = index_next_stored(&f->index, n)) < end; n++) {
 		rc = frame_read_raw(f, n, &b);
 		if (rc == 0)
 			rc = io_pwrite(f->io, f->info.header_len + index_get(&f->index, n),
 				       buf_view(&b));
-		if (rc < 0)
-			break;
 	}
 	buf_free(&b);
 	return rc == -EBADMSG ? -EIO : rc; /* the file is sound; the disk took a chunk back */
