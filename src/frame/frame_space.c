@@ -110,8 +110,8 @@ static int collect(struct frame *f, struct stretch *list, uint32_t *n)
 	return 0;
 }
 
-/* A gap between chunks of the root on disk. */
-static void retire_gap(struct frame *f, uint64_t at, uint64_t end)
+/* A gap between chunks of the root on disk, to which an older root may refer. */
+static void let_gap_wait(struct frame *f, uint64_t at, uint64_t end)
 {
 	at = max_u64(at, front_end(f));
 	if (at < end)
@@ -139,10 +139,10 @@ static void survey(struct frame *f)
 		uint64_t end = f->info.header_len;
 		for (uint32_t i = 0; i < n; i++) {
 			frame_space_note(f, list[i].n, list[i].len);
-			retire_gap(f, end, list[i].at);
+			let_gap_wait(f, end, list[i].at);
 			end = list[i].at + list[i].len;
 		}
-		retire_gap(f, end, f->area);
+		let_gap_wait(f, end, f->area);
 		f->survey = SURVEY_DONE;
 		if (!f->unsynced && !f->suspect) /* the root on disk is durable already */
 			space_durable(&f->space);
@@ -293,15 +293,15 @@ void frame_space_durable(struct frame *f)
 void frame_space_trim(struct frame *f)
 {
 	struct punch p = {f, f->tight ? PUNCH_MOST_TIGHT : PUNCH_MOST};
-	uint64_t idle = f->space.high - f->space.end;
+	uint64_t tail = f->space.high - f->space.end;
 	if (frame_is_overtaken(f))
 		return;
 	if (f->tight || f->space.nfree > live(f) / PRESS_SHARE)
 		space_each_free(&f->space, f->tight ? PUNCH_LEAST_TIGHT : PUNCH_LEAST, punch, &p);
 	if (!f->changed || f->unsynced ||
-	    (!f->tight && idle < CUT_LEAST && idle < f->space.end / 4))
+	    (!f->tight && tail < CUT_LEAST && tail < f->space.end / 4))
 		return;
 	/* Failure costs space and nothing else. */
-	if (idle && io_truncate(f->io, f->space.end) == 0)
+	if (tail && io_truncate(f->io, f->space.end) == 0)
 		f->space.high = f->space.end;
 }

@@ -100,7 +100,8 @@ static struct space_extent *pop_at(struct treap *t)
 	return e;
 }
 
-static void forget_free(struct space *sp)
+/* All that is free, retired or waiting. */
+static void forget_idle(struct space *sp)
 {
 	struct space_extent *e;
 	while ((e = pop_at(&sp->by_at)))
@@ -116,7 +117,7 @@ static void forget_free(struct space *sp)
 void space_deinit(struct space *sp)
 {
 	struct space_extent *e;
-	forget_free(sp);
+	forget_idle(sp);
 	while ((e = pop_at(&sp->busy)))
 		mem_free(e);
 	*sp = (struct space){0};
@@ -340,7 +341,7 @@ void space_durable(struct space *sp)
 void space_cut(struct space *sp, uint64_t end)
 {
 	assert(sp->nlent == 0 && !sp->busy.root);
-	forget_free(sp);
+	forget_idle(sp);
 	sp->end = end;
 	sp->high = max_u64(sp->high, end);
 }
