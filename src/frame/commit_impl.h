@@ -38,6 +38,18 @@ NODISCARD int commit_sync(struct frame *f);
  */
 uint64_t commit_next_seq(const struct frame *f);
 
+#define COMMIT_SECTOR 512u /* what a disk writes whole or not at all */
+
+/*
+ * True: the fingerprint of a trailer that ends at `end` lies in two sectors. Then one half could be
+ * written without the other, and look like another program's fingerprint.
+ */
+static inline bool commit_splits_print(uint64_t end)
+{
+	uint64_t over = end % COMMIT_SECTOR;
+	return over && over < TRAILER_PRINT;
+}
+
 /*
  * frame_items.c. The item size for the header. The library's Python wrapper counts a super-chunk
  * and its chunks in items: a size that does not divide both would hide the tail of the data, or

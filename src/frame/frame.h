@@ -345,7 +345,7 @@ void frame_expect_items(struct frame *f, uint32_t size);
 /* Changes the chunk size of a frame that has no chunks. [mutator] */
 void frame_set_chunk_size(struct frame *f, uint32_t chunk_size);
 
-/* ---- Committing, and what the disk has: frame_commit.c, frame_space.c, redo.c ---- */
+/* ---- Committing, and what the disk has: frame_{commit,vouch,space,identity}.c, redo.c ---- */
 
 enum durability {
 	COMMIT_PART,  /* as COMMIT_LATER, but changes that belong to it are to come */

@@ -33,8 +33,6 @@
 
 #include <assert.h>
 
-#define SECTOR 512u /* what a disk writes whole or not at all */
-
 /* The end of a root has the residue of its number modulo this: see slack_at. */
 #define RESIDUES 32u
 
@@ -130,16 +128,6 @@ static int pack_trailer(struct frame *f, struct draft *d, struct view sums, stru
 	return rc < 0 ? rc : sign(f, d);
 }
 
-/*
- * True: the fingerprint of a trailer that ends at `end` lies in two sectors. Then one half could be
- * written without the other, and look like another program's fingerprint.
- */
-static bool splits_print(uint64_t end)
-{
-	uint64_t over = end % SECTOR;
-	return over && over < TRAILER_PRINT;
-}
-
 /* True: an older root may still be there, whole, with its fingerprint in front of `end`. */
 static bool root_ends_at(struct frame *f, uint64_t end)
 {
@@ -167,8 +155,8 @@ static uint32_t slack_at(struct frame *f, const struct draft *d, uint64_t end)
 {
 	uint32_t slack = (uint32_t)((d->seq - end) % RESIDUES);
 	/* There are four places. One may split it, so an old root rules out two at most. */
-	while (splits_print(end + slack) || (!d->synced && slack + 2 * RESIDUES < SLACK_ROOM &&
-					     root_ends_at(f, end + slack)))
+	while (commit_splits_print(end + slack) ||
+	       (!d->synced && slack + 2 * RESIDUES < SLACK_ROOM && root_ends_at(f, end + slack)))
 		slack += RESIDUES;
 	assert(slack < SLACK_ROOM);
 	return slack;
@@ -326,69 +314,9 @@ struct frame_roots frame_roots(const struct frame *f)
 	return roots;
 }
 
-bool frame_latest(const struct frame *f)
-{
-	return f->latest;
-}
-
-void frame_set_latest(struct frame *f)
-{
-	f->latest = !f->went_back;
-}
-
-bool frame_unproven(const struct frame *f)
-{
-	return f->word > ROOT_CONFIRMED || (f->word == ROOT_SYNCED && !f->latest);
-}
-
 bool frame_recovered(const struct frame *f)
 {
 	return f->recovered;
-}
-
-/* Replaces the fingerprint of the root on disk; `tail`: its bytes from the index on. 1: done. */
-static int sign_again(struct frame *f, struct span tail)
-{
-	struct root_bytes r = {.head = buf_view(&f->head),
-			       .tail = view_of(tail.p, tail.n - TRAILER_PRINT)};
-	struct fingerprint was = trailer_fingerprint(span_view(tail)), now = {.type = was.type};
-	bool same;
-	now.word = f->latest ? ROOT_SYNCED : ROOT_CONFIRMED;
-	if (was.type != TRAILER_TYPE_64 || root_matches(&r, was, &same) < 0 || !same ||
-	    root_hash(&r, now.word, &now.hash) < 0)
-		return 0; /* what is damaged must not be signed */
-	trailer_set_fingerprint(tail, now);
-	f->changed = true;
-	if (io_pwrite(f->io, f->info.frame_len - TRAILER_PRINT,
-		      view_of(tail.p + r.tail.n, TRAILER_PRINT)) < 0)
-		return 0;
-	f->root_id = frame_root_id(&f->info, now);
-	f->word = now.word;
-	front_forget(f);
-	TRY(frame_sync_io(f));
-	return 1;
-}
-
-/*
- * The root on disk is durable, but its fingerprint, which lies in one sector, does not say so. If
- * that cannot be changed the root is as good as before.
- */
-int frame_vouch(struct frame *f)
-{
-	uint64_t at = frame_index_at(&f->info);
-	struct buf tail = {0};
-	if (!frame_unproven(f) || f->unsynced || f->state != FRAME_CLEAN ||
-	    frame_compare_root(f) != ROOT_SAME)
-		return 0;
-	if (!f->info.nbytes)
-		return front_confirm(f);
-	if (splits_print(f->info.frame_len))
-		return 0;
-	int rc = 0;
-	if (io_pread_buf(f->io, at, f->info.frame_len - at, &tail) == 0)
-		rc = sign_again(f, buf_span(&tail));
-	buf_free(&tail);
-	return rc;
 }
 
 /*

@@ -1,0 +1,65 @@
+/*
+ * Roots whose fingerprint does not say that they are durable (root.h): which these are, and how one
+ * says so after all, without another commit.
+ */
+#include "frame/commit_impl.h"
+
+bool frame_latest(const struct frame *f)
+{
+	return f->latest;
+}
+
+void frame_set_latest(struct frame *f)
+{
+	f->latest = !f->went_back;
+}
+
+bool frame_unproven(const struct frame *f)
+{
+	return f->word > ROOT_CONFIRMED || (f->word == ROOT_SYNCED && !f->latest);
+}
+
+/* Replaces the fingerprint of the root on disk; `tail`: its bytes from the index on. 1: done. */
+static int sign_again(struct frame *f, struct span tail)
+{
+	struct root_bytes r = {.head = buf_view(&f->head),
+			       .tail = view_of(tail.p, tail.n - TRAILER_PRINT)};
+	struct fingerprint was = trailer_fingerprint(span_view(tail)), now = {.type = was.type};
+	bool same;
+	now.word = f->latest ? ROOT_SYNCED : ROOT_CONFIRMED;
+	if (was.type != TRAILER_TYPE_64 || root_matches(&r, was, &same) < 0 || !same ||
+	    root_hash(&r, now.word, &now.hash) < 0)
+		return 0; /* what is damaged must not be signed */
+	trailer_set_fingerprint(tail, now);
+	f->changed = true;
+	if (io_pwrite(f->io, f->info.frame_len - TRAILER_PRINT,
+		      view_of(tail.p + r.tail.n, TRAILER_PRINT)) < 0)
+		return 0;
+	f->root_id = frame_root_id(&f->info, now);
+	f->word = now.word;
+	front_forget(f);
+	TRY(frame_sync_io(f));
+	return 1;
+}
+
+/*
+ * The root on disk is durable, but its fingerprint, which lies in one sector, does not say so. If
+ * that cannot be changed the root is as good as before.
+ */
+int frame_vouch(struct frame *f)
+{
+	uint64_t at = frame_index_at(&f->info);
+	struct buf tail = {0};
+	if (!frame_unproven(f) || f->unsynced || f->state != FRAME_CLEAN ||
+	    frame_compare_root(f) != ROOT_SAME)
+		return 0;
+	if (!f->info.nbytes)
+		return front_confirm(f);
+	if (commit_splits_print(f->info.frame_len))
+		return 0;
+	int rc = 0;
+	if (io_pread_buf(f->io, at, f->info.frame_len - at, &tail) == 0)
+		rc = sign_again(f, buf_span(&tail));
+	buf_free(&tail);
+	return rc;
+}
