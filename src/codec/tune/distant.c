@@ -8,15 +8,6 @@
 
 static const struct tune_pieces one_block = {1, 64u << 10, 1}, text_block = {1, 96u << 10, 1};
 
-/* The place of the candidate without a filter. */
-static unsigned place_of_plain(const struct tune_report *r)
-{
-	unsigned i = 0;
-	while (tune_is_filtered(&r->tried[i].pipeline))
-		i++;
-	return i;
-}
-
 /*
  * Short pieces have no distant copies, and bytes that are packed already may have nothing else:
  * genes at two bits per letter look like noise but recur, as do the names of many small members of
@@ -32,7 +23,7 @@ int tune_look_far(struct tuner *t)
 	bool better = tune_pays(t->goal, &r->tried[0]) ? tune_permille(&plain) < most
 						       : tune_pays(t->goal, &plain);
 	if (better)
-		tune_bring(r, &plain, place_of_plain(r), 0);
+		tune_bring(r, &plain, tune_place_of_plain(r), 0);
 	return 0;
 }
 
@@ -46,7 +37,7 @@ static int try_copies(struct tuner *t, bool far)
 {
 	struct tune_report *r = t->report;
 	struct tune_trial filtered, plain, best = r->tried[0];
-	unsigned place = place_of_plain(r);
+	unsigned place = tune_place_of_plain(r);
 	TRY(tune_gather(t, &text_block, TUNE_OTHER_PLACES));
 	TRY(tune_try_coded(t, &best.pipeline, &filtered));
 	TRY(tune_try_plain(t, &plain));
@@ -93,11 +84,11 @@ static bool has_far_copies(struct view v)
 static bool has_doubtful_filter(const struct tuner *t)
 {
 	const struct tune_report *r = t->report;
-	const struct tune_trial *best = &r->tried[0], *plain = &r->tried[place_of_plain(r)];
+	const struct tune_trial *best = &r->tried[0], *plain = &r->tried[tune_place_of_plain(r)];
 	if (!tune_can_estimate(t) || !tune_is_filtered(&best->pipeline))
 		return false;
 	uint32_t with = tune_permille(best);
-	if (t->has_signs && best->pipeline.filter[FILTER_SLOTS - 1] == FILTER_BITSHUFFLE)
+	if (t->has_signs && tune_last_filter(&best->pipeline) == FILTER_BITSHUFFLE)
 		return true;
 	return with > WEAK || (with < STRONG && 2 * tune_permille(plain) <= 3 * with);
 }
@@ -121,7 +112,7 @@ static int find_copies(struct tuner *t, bool *found)
 static bool may_have_copies(const struct tuner *t)
 {
 	const struct tune_report *r = t->report;
-	const struct tune_trial *best = &r->tried[0], *plain = &r->tried[place_of_plain(r)];
+	const struct tune_trial *best = &r->tried[0], *plain = &r->tried[tune_place_of_plain(r)];
 	if (!tune_can_estimate(t) || !tune_is_filtered(&best->pipeline))
 		return false;
 	uint32_t with = tune_permille(best), without = tune_permille(plain);

@@ -18,7 +18,7 @@ static uint32_t share_of(uint64_t bits)
 /* How much the best of what was scanned beats the chosen one, in 1/256 bit per byte. */
 static uint32_t lead_of(const struct tune_scan *scan, const struct pipeline *chosen)
 {
-	bool delta = chosen->filter[FILTER_SLOTS - 1] == FILTER_BYTEDELTA;
+	bool delta = tune_last_filter(chosen) == FILTER_BYTEDELTA;
 	uint64_t least = UINT64_MAX, own = 0;
 	for (unsigned i = 0; i < scan->n; i++) {
 		const struct tune_item *item = &scan->item[i];

@@ -110,9 +110,15 @@ static inline bool tune_can_estimate(const struct tuner *t)
 void tune_build(const struct tune_goal *goal, enum tune_kind kind, uint32_t size,
 		struct pipeline *p);
 
-static inline bool tune_is_filtered(const struct pipeline *p)
+/* The filter of a candidate from which the codec gets its bytes: the last, in the last slot. */
+static inline uint8_t tune_last_filter(const struct pipeline *p)
 {
 	return p->filter[FILTER_SLOTS - 1];
+}
+
+static inline bool tune_is_filtered(const struct pipeline *p)
+{
+	return tune_last_filter(p);
 }
 
 /* True: the two differ at most in what the codec does. */
@@ -144,6 +150,9 @@ NODISCARD int tune_try_coded(struct tuner *t, const struct pipeline *p, struct t
 
 /* The same without a filter, in one block, at the level that they would get. */
 NODISCARD int tune_try_plain(struct tuner *t, struct tune_trial *trial);
+
+/* The place of the candidate without a filter, which is always tried. */
+unsigned tune_place_of_plain(const struct tune_report *r);
 
 /* Moves candidate `from`, or a new one, to `place`. */
 void tune_bring(struct tune_report *r, const struct tune_trial *new, unsigned from,

@@ -172,7 +172,7 @@ static int try_bits(struct tuner *t, uint32_t size)
 {
 	const struct tune_report *r = t->report;
 	for (unsigned i = 0; i < r->ntried; i++)
-		if (r->tried[i].pipeline.filter[FILTER_SLOTS - 1] == FILTER_BITSHUFFLE &&
+		if (tune_last_filter(&r->tried[i].pipeline) == FILTER_BITSHUFFLE &&
 		    r->tried[i].pipeline.typesize == size)
 			return 0;
 	return try_kind(t, TUNE_KIND_BITSHUFFLE, size);
@@ -236,7 +236,7 @@ static int try_likely(struct tuner *t)
 
 static bool is_delta(const struct tune_trial *trial)
 {
-	return trial->pipeline.filter[FILTER_SLOTS - 1] == FILTER_BYTEDELTA;
+	return tune_last_filter(&trial->pipeline) == FILTER_BYTEDELTA;
 }
 
 /* True: there are long items, of which a short look shows too few. */
@@ -293,10 +293,8 @@ static unsigned bring_sibling(struct tuner *t, unsigned n, bool *delta)
 static unsigned bring_plain(struct tuner *t, unsigned n)
 {
 	struct tune_report *r = t->report;
-	unsigned i = 0;
-	while (i < r->ntried && tune_is_filtered(&r->tried[i].pipeline))
-		i++;
-	if (i < n || i == r->ntried || !t->wordy)
+	unsigned i = tune_place_of_plain(r);
+	if (i < n || !t->wordy)
 		return n;
 	struct tune_trial plain = r->tried[i];
 	tune_bring(r, &plain, i, n);

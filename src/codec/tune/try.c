@@ -138,14 +138,21 @@ static uint64_t favour_plain(const struct tuner *t, uint64_t score)
 	return score - (hint->mixed ? score / (matches_only ? 8 : 16) : 0);
 }
 
+/* The form of a candidate in which a sample is encoded. */
+static struct pipeline for_sample(const struct pipeline *p)
+{
+	struct pipeline one = *p;
+	one.use_dict = false;
+	one.no_sums = true;
+	return one;
+}
+
 int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial)
 {
 	struct view v = t->gathered;
-	struct pipeline one = *p;
+	struct pipeline one = for_sample(p);
 	size_t block = t->block ? t->block : v.n;
 	one.blocksize = (uint32_t)max_u64(block - block % p->typesize, p->typesize);
-	one.use_dict = false;
-	one.no_sums = true;
 	size_t stored = 0;
 	TRY(estimate_sample(t, &one, v, &stored));
 	if (!stored) {
@@ -166,9 +173,7 @@ int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial
 
 int tune_try_coded(struct tuner *t, const struct pipeline *p, struct tune_trial *trial)
 {
-	struct pipeline one = *p;
-	one.use_dict = false;
-	one.no_sums = true;
+	struct pipeline one = for_sample(p);
 	TRY(chunk_encode(t->s, &one, t->gathered, &t->s->trial));
 	uint32_t stored = (uint32_t)t->s->trial.n;
 	*trial = (struct tune_trial){.pipeline = *p,
@@ -188,6 +193,15 @@ int tune_try_plain(struct tuner *t, struct tune_trial *trial)
 	TRY(tune_try_coded(t, &one, trial));
 	trial->pipeline = plain;
 	return 0;
+}
+
+unsigned tune_place_of_plain(const struct tune_report *r)
+{
+	unsigned i = 0;
+	while (tune_is_filtered(&r->tried[i].pipeline))
+		i++;
+	assert(i < r->ntried);
+	return i;
 }
 
 void tune_bring(struct tune_report *r, const struct tune_trial *new, unsigned from,
