@@ -17,7 +17,7 @@
  * that a sanitizer sees an access outside. CPU_MASK names the kernels' level.
  */
 #include "codec/chunk.h"
-#include "codec/kernels/cpu.h"
+#include "cpu_levels.h"
 #include "exact_chunk.h"
 
 #include <stdio.h>
@@ -356,13 +356,12 @@ static int once(struct scratch *s, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	const char *mask = getenv("CPU_MASK");
 	struct scratch *s;
 	if (argc < 2) {
 		fprintf(stderr, "usage: codec_tool encode|decode|blocks|serve ...\n");
 		return 2;
 	}
-	if (scratch_open_cpu(&s, mask ? cpu_level(mask) : ~0u) < 0)
+	if (scratch_open_cpu(&s, cpu_mask()) < 0)
 		return 1;
 	int rc = strcmp(argv[1], "serve") ? once(s, argc, argv) : serve(s);
 	scratch_close(s);

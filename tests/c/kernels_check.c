@@ -8,9 +8,9 @@
  * one byte too far is a fault and not luck. CPU_MASK limits the levels.
  */
 #include "codec/codecs/lz4_fast.h"
-#include "codec/kernels/cpu.h"
 #include "codec/kernels/kernels.h"
 #include "codec/zstd/codes.h"
+#include "cpu_levels.h"
 #include "fenced.h"
 
 #include <stdbool.h>
@@ -20,10 +20,6 @@
 #include <time.h>
 
 #define SPACE (1u << 20) /* mapped bytes of a fenced buffer */
-
-static const char *const levels[] = {"c",	       "sse2",	    "avx2",
-				     "avx512bw", "avx512vbmi", "neon"};
-#define NLEVELS (sizeof levels / sizeof levels[0])
 
 /* One kernel, called in one way: n items of `size` bytes. */
 typedef void call_fn(const struct kernels *, size_t size, size_t n, const uint8_t *, uint8_t *);
@@ -274,10 +270,10 @@ int main(int argc, char **argv)
 {
 	bool timing = argc > 1 && !strcmp(argv[1], "--bench");
 	size_t bytes = timing && argc > 2 ? strtoul(argv[2], NULL, 10) : 128 << 10;
-	const char *mask = getenv("CPU_MASK");
-	unsigned have = cpu_features() & (mask ? cpu_level(mask) : ~0u);
+	bool masked = getenv("CPU_MASK");
+	unsigned have = cpu_features() & cpu_mask();
 	unsigned long calls = 0;
-	bool compared[NLEVELS] = {false};
+	bool compared[CPU_LEVELS] = {false};
 	struct arena a = {fenced(SPACE), fenced(SPACE), malloc(SPACE), malloc(SPACE),
 			  0x9E3779B97F4A7C15u};
 	if (!a.data || !a.want || bytes > SPACE)
@@ -288,27 +284,28 @@ int main(int argc, char **argv)
 		bench(&a, &(struct subject){"memcpy", call_memcpy, BYTES, 1}, "libc", NULL, bytes);
 	for (size_t i = 0; i < NSUBJECTS; i++) {
 		struct kernels before = {0};
-		for (size_t l = 0; l < NLEVELS; l++) {
-			unsigned level = cpu_level(levels[l]);
+		for (size_t l = 0; l < CPU_LEVELS; l++) {
+			const char *name = cpu_levels[l].name;
+			unsigned level = cpu_levels[l].features;
 			struct kernels k;
-			if ((level & have) != level || (mask && !level))
+			if ((level & have) != level || (masked && !level))
 				continue; /* a mask leaves out C, which is held against itself */
 			kernels_init(&k, level);
 			if (!memcmp(&k, &before, sizeof k))
 				continue; /* the level adds nothing */
 			before = k;
 			if (timing)
-				bench(&a, &subjects[i], levels[l], &k, bytes);
+				bench(&a, &subjects[i], name, &k, bytes);
 			else
-				calls += compare_sizes(&a, &subjects[i], levels[l], &k);
+				calls += compare_sizes(&a, &subjects[i], name, &k);
 			compared[l] = true;
 		}
 	}
 	if (!timing) {
 		printf("%lu calls equal:", calls);
-		for (size_t l = 0; l < NLEVELS; l++)
+		for (size_t l = 0; l < CPU_LEVELS; l++)
 			if (compared[l])
-				printf(" %s", levels[l]);
+				printf(" %s", cpu_levels[l].name);
 		printf("\n");
 	}
 	free(a.data);

@@ -2,8 +2,6 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
-#include <string.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -49,23 +47,4 @@ unsigned cpu_features(void)
 		atomic_store_explicit(&known, f, memory_order_relaxed);
 	}
 	return f & ~asked;
-}
-
-unsigned cpu_level(const char *name)
-{
-	static const struct {
-		const char *name;
-		unsigned mask;
-	} level[] = {
-		{"c", 0},
-		{"sse2", CPU_SSE2},
-		{"avx2", CPU_SSE2 | CPU_AVX2},
-		{"avx512bw", CPU_SSE2 | CPU_AVX2 | CPU_AVX512BW},
-		{"avx512vbmi", CPU_SSE2 | CPU_AVX2 | CPU_AVX512BW | CPU_AVX512VBMI},
-		{"neon", CPU_NEON},
-	};
-	for (size_t i = 0; i < sizeof level / sizeof level[0]; i++)
-		if (!strcmp(name, level[i].name))
-			return level[i].mask;
-	return 0;
 }

@@ -16,10 +16,4 @@ enum cpu_feature {
 /* The features of the machine we run on; constant, cheap, from any thread. */
 unsigned cpu_features(void);
 
-/*
- * The mask that a level's name stands for: "c", "sse2", "avx2", "avx512bw", "avx512vbmi", "neon".
- * A level includes the older ones of its family. 0 for "c" and unknown names.
- */
-unsigned cpu_level(const char *name);
-
 #endif
