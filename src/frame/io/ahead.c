@@ -1,8 +1,14 @@
 #include "frame/io/ahead.h"
 
+#include "base/container.h"
 #include "frame/format/header.h"
 
 #include <assert.h>
+
+static struct io_ahead *ahead_of(struct io *io)
+{
+	return CONTAINER_OF(io, struct io_ahead, io);
+}
 
 /* The end of the root that the first bytes name; what the file has behind it is garbage. */
 static uint64_t root_end(const struct io_ahead *a)
@@ -51,7 +57,7 @@ static void fill(struct io_ahead *a)
 
 static int ahead_pread(struct io *io, uint64_t at, struct span dst)
 {
-	struct io_ahead *a = (struct io_ahead *)io;
+	struct io_ahead *a = ahead_of(io);
 
 	if (at <= a->nhead && dst.n <= a->nhead - at)
 		memcpy(dst.p, a->head + at, dst.n);
@@ -65,7 +71,7 @@ static int ahead_pread(struct io *io, uint64_t at, struct span dst)
 
 static int ahead_size(struct io *io, uint64_t *size)
 {
-	struct io_ahead *a = (struct io_ahead *)io;
+	struct io_ahead *a = ahead_of(io);
 
 	if (!a->tried)
 		fill(a);
@@ -77,17 +83,17 @@ static int ahead_size(struct io *io, uint64_t *size)
 
 static uint64_t ahead_mount(struct io *io)
 {
-	return io_mount(((struct io_ahead *)io)->under);
+	return io_mount(ahead_of(io)->under);
 }
 
 static uint64_t ahead_next_data(struct io *io, uint64_t at)
 {
-	return io_next_data(((struct io_ahead *)io)->under, at);
+	return io_next_data(ahead_of(io)->under, at);
 }
 
 static uint64_t ahead_taken(struct io *io)
 {
-	return io_taken(((struct io_ahead *)io)->under);
+	return io_taken(ahead_of(io)->under);
 }
 
 /* Nothing is written while a frame is opened. */
@@ -122,7 +128,7 @@ struct view io_ahead_all(const struct io_ahead *a)
 
 void io_ahead_again(struct io *io)
 {
-	struct io_ahead *a = (struct io_ahead *)io;
+	struct io_ahead *a = ahead_of(io);
 
 	assert(io->ops == &ahead_ops);
 	a->tail_at = a->nhead = a->ntail = 0;

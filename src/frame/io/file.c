@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/container.h"
 #include "base/fd.h"
 #include "frame/meters.h"
 
@@ -22,9 +23,14 @@ struct io_file {
 #define STATX_MNT_ID_UNIQUE 0x4000u
 #endif
 
-static int fd_of(const struct io *io)
+static struct io_file *file_of(struct io *io)
 {
-	return ((const struct io_file *)io)->fd;
+	return CONTAINER_OF(io, struct io_file, io);
+}
+
+static int fd_of(struct io *io)
+{
+	return file_of(io)->fd;
 }
 
 static int file_pread(struct io *io, uint64_t at, struct span dst)
@@ -55,7 +61,7 @@ static int file_pwrite(struct io *io, uint64_t at, struct view src)
 static int file_sync(struct io *io)
 {
 	unsigned interrupted = 0;
-	if (((struct io_file *)io)->draft)
+	if (file_of(io)->draft)
 		return 0;
 	meter_add(METER_DISK_SYNCS, 1);
 	while (fdatasync(fd_of(io)) < 0)
@@ -74,7 +80,7 @@ static uint64_t time_of(struct statx_timestamp t)
 static int file_size(struct io *io, uint64_t *size)
 {
 	unsigned want = STATX_SIZE | STATX_CTIME | STATX_MNT_ID | STATX_MNT_ID_UNIQUE;
-	struct io_file *f = (struct io_file *)io;
+	struct io_file *f = file_of(io);
 	struct stat st;
 	struct statx x;
 	if (statx(f->fd, "", AT_EMPTY_PATH, want, &x) == 0) {
@@ -110,9 +116,9 @@ static int file_punch(struct io *io, uint64_t at, uint64_t len)
 
 static uint64_t file_mount(struct io *io)
 {
-	uint64_t mount = ((struct io_file *)io)->mount, size;
+	uint64_t mount = file_of(io)->mount, size;
 	if (!mount && file_size(io, &size) == 0)
-		mount = ((struct io_file *)io)->mount;
+		mount = file_of(io)->mount;
 	return mount;
 }
 
@@ -132,15 +138,15 @@ static uint64_t file_taken(struct io *io)
 
 static uint64_t file_changed(struct io *io)
 {
-	uint64_t changed = ((struct io_file *)io)->changed, size;
+	uint64_t changed = file_of(io)->changed, size;
 	if (!changed && file_size(io, &size) == 0)
-		changed = ((struct io_file *)io)->changed;
+		changed = file_of(io)->changed;
 	return changed;
 }
 
 static void file_close(struct io *io)
 {
-	struct io_file *f = (struct io_file *)io;
+	struct io_file *f = file_of(io);
 	if (f->owned)
 		close(f->fd);
 	mem_free(f);
@@ -179,13 +185,13 @@ int io_file_open_take(struct io **io, int fd)
 	if (rc < 0)
 		close(fd);
 	else
-		((struct io_file *)*io)->owned = true;
+		file_of(*io)->owned = true;
 	return rc;
 }
 
 int io_file_open_draft(struct io **io, int fd)
 {
 	TRY(io_file_open(io, fd));
-	((struct io_file *)*io)->draft = true;
+	file_of(*io)->draft = true;
 	return 0;
 }

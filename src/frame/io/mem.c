@@ -1,6 +1,7 @@
 #include "frame/io/io.h"
 
 #include "base/buf.h"
+#include "base/container.h"
 
 #include <assert.h>
 
@@ -11,7 +12,7 @@ struct io_mem {
 
 static struct buf *bytes_of(const struct io *io)
 {
-	return &((struct io_mem *)io)->bytes;
+	return &CONTAINER_OF(io, struct io_mem, io)->bytes;
 }
 
 static int mem_pread(struct io *io, uint64_t at, struct span dst)
@@ -76,7 +77,7 @@ static uint64_t mem_mount(struct io *io)
 static void mem_close(struct io *io)
 {
 	buf_free(bytes_of(io));
-	mem_free(io);
+	mem_free(CONTAINER_OF(io, struct io_mem, io));
 }
 
 static const struct io_ops mem_ops = {
