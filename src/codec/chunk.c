@@ -1,8 +1,8 @@
 /*
  * The decoding half of chunk.h: which stored bytes a run of blocks needs, and how they are decoded.
  */
+#include "codec/block_sums.h"
 #include "codec/chunk_impl.h"
-#include "codec/chunk_sums.h"
 #include "codec/scratch_impl.h"
 
 #include <assert.h>
@@ -172,7 +172,7 @@ static int decode_block(struct job *j, uint32_t i, struct view stored, struct sp
 {
 	const struct chunk *c = j->c;
 	if (j->checked)
-		TRY(chunk_sums_check(c, i, stored));
+		TRY(block_sums_check(c, i, stored));
 	if (c->is_vl)
 		return decode_vl(j, stored, dst);
 	bool split = c->split && dst.n == c->blocksize;
@@ -320,7 +320,7 @@ int chunk_decode_part(const struct chunk *c, struct scratch *s, struct chunk_par
 	assert(chunk_has_parts(c, s));
 	assert(dst.n <= whole && part.lo <= whole - dst.n);
 	assert(stored.n == chunk_extent(c, (struct run){part.block, 1}).len);
-	TRY(chunk_sums_check(c, part.block, stored));
+	TRY(block_sums_check(c, part.block, stored));
 	if (c->split && whole != c->blocksize) /* the last one is in one stream */
 		return CHUNK_NO_PART;
 	TRY(job_init(&j));

@@ -15,7 +15,7 @@
  *
  * A parsed chunk never changes and may be shared by any number of threads.
  *
- * chunk_parse.c judges, chunk.c decodes, chunk_encode.c and chunk_patch.c write, chunk_sums.c
+ * chunk_parse.c judges, chunk.c decodes, chunk_encode.c and chunk_patch.c write, block_sums.c
  * compares checksums, and encoder.c knows how a chunk that is written is laid out.
  */
 #ifndef CODEC_CHUNK_H
@@ -141,7 +141,7 @@ NODISCARD int chunk_decode(const struct chunk *c, struct scratch *s, struct run 
 
 /*
  * For bytes that come from a disk: they must match the checksums of their blocks, if the chunk has
- * any (chunk_sums.h), else -EBADMSG. chunk_decode_checked checks each block before decoding it.
+ * any (block_sums.h), else -EBADMSG. chunk_decode_checked checks each block before decoding it.
  */
 NODISCARD int chunk_check(const struct chunk *c, struct run run, struct view stored);
 NODISCARD int chunk_decode_checked(const struct chunk *c, struct scratch *s, struct run run,
@@ -223,7 +223,7 @@ void chunk_head_put(uint8_t out[static CHUNK_HEAD], const struct chunk_head *h);
  * copy of src.n + 32 bytes, or, where there are several blocks and they get checksums, blocks of
  * plain bytes (FORMAT.md 3.9).
  *
- * Blocks get checksums (chunk_sums.h) unless the pipeline says no_sums. Never produces a chunk of
+ * Blocks get checksums (block_sums.h) unless the pipeline says no_sums. Never produces a chunk of
  * zeros, NaN or uninitialised values: frames keep those in the index (FORMAT.md 9.3). Fails with
  * -ENOMEM only.
  */

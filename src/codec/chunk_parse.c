@@ -3,8 +3,8 @@
  * computed in 64 bits from numbers that are not trusted; what ends up in struct chunk can be relied
  * on from then on.
  */
+#include "codec/block_sums.h"
 #include "codec/chunk_impl.h"
-#include "codec/chunk_sums.h"
 
 #include <stdlib.h>
 
@@ -375,7 +375,7 @@ static int read_offsets(struct chunk *c, const struct header *h, uint64_t body)
 		in_order = in_order && (!i || at > c->bstart[i - 1]);
 	}
 	TRY(find_ends(c, in_order));
-	return in_order && c->head_len == CHUNK_HEAD ? chunk_sums_load(c, h->head, body) : 0;
+	return in_order && c->head_len == CHUNK_HEAD ? block_sums_load(c, h->head, body) : 0;
 }
 
 static int read_dict(struct chunk *c, const struct header *h)

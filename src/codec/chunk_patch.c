@@ -2,8 +2,8 @@
  * Replaces some blocks of a chunk. The others are copied in their stored form, without the gaps
  * that other writers may have left between blocks.
  */
+#include "codec/block_sums.h"
 #include "codec/chunk_impl.h"
-#include "codec/chunk_sums.h"
 #include "codec/scratch_impl.h"
 
 #include <assert.h>
@@ -96,7 +96,7 @@ static struct placed copy_block(const struct patcher *pt, uint32_t i, struct spa
 	if (n < 0 || (size_t)n > dst.n)
 		return (struct placed){.len = n < 0 ? n : 0};
 	bytes_copy(dst.p, v.p, (size_t)n);
-	return (struct placed){n, c->sums ? c->sums[i] : chunk_sums_of(view_of(dst.p, (size_t)n))};
+	return (struct placed){n, c->sums ? c->sums[i] : block_sums_of(view_of(dst.p, (size_t)n))};
 }
 
 static struct block block_of(const struct chunk *c, uint32_t i)
@@ -113,7 +113,7 @@ static struct placed encode_block(const struct patcher *pt, uint32_t i, struct v
 	struct block b = block_of(pt->c, i);
 	ssize_t n = pt->p->pipeline->level ? block_encode(&pt->plan, pt->s, &b, src, dst)
 					   : stream_put_plain(src, dst);
-	return (struct placed){n, n > 0 ? chunk_sums_of(view_of(dst.p, (size_t)n)) : 0};
+	return (struct placed){n, n > 0 ? block_sums_of(view_of(dst.p, (size_t)n)) : 0};
 }
 
 /* By the first of the blocks that are new. */
@@ -155,7 +155,7 @@ static int patch_regular(struct patcher *pt, struct buf *out)
 	const struct chunk *c = pt->c;
 	const struct chunk_edit *next = pt->p->edit;
 	TRY(buf_reserve_fresh(out, pt->limit));
-	size_t table = bstart_place(c->nblocks), len = chunk_sums_len(c->nblocks);
+	size_t table = bstart_place(c->nblocks), len = block_sums_len(c->nblocks);
 	out->n = table + len;
 	if (out->n >= pt->limit)
 		return 1;
@@ -166,12 +166,12 @@ static int patch_regular(struct patcher *pt, struct buf *out)
 		if (b.len <= 0)
 			return b.len < 0 ? (int)b.len : 1;
 		if (len)
-			chunk_sums_put(out->p + table, i, b.sum);
+			block_sums_put(out->p + table, i, b.sum);
 		out->n += (size_t)b.len;
 	}
 	put_header(pt, out);
 	if (len)
-		chunk_sums_seal(out->p, table, c->nblocks);
+		block_sums_seal(out->p, table, c->nblocks);
 	return 0;
 }
 

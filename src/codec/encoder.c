@@ -3,8 +3,8 @@
  * else lie, and how bytes are stored that do not get smaller.
  */
 #include "codec/encoder.h"
+#include "codec/block_sums.h"
 #include "codec/chunk_impl.h"
-#include "codec/chunk_sums.h"
 #include "codec/scratch_impl.h"
 
 #define ENCODE_MIN 32 /* smaller chunks are stored, as the reference does */
@@ -196,12 +196,12 @@ static size_t table_at(const struct encoder *e)
 /* True: blocks get checksums. */
 static bool has_sums(const struct encoder *e)
 {
-	return !e->p->no_sums && chunk_sums_len(e->nblocks);
+	return !e->p->no_sums && block_sums_len(e->nblocks);
 }
 
 size_t encoder_body(const struct encoder *e)
 {
-	return table_at(e) + (has_sums(e) ? chunk_sums_len(e->nblocks) : 0);
+	return table_at(e) + (has_sums(e) ? block_sums_len(e->nblocks) : 0);
 }
 
 static void store_copy(const struct encoder *e, struct buf *out)
@@ -276,14 +276,14 @@ void encoder_store(const struct encoder *e, struct buf *out)
 
 uint32_t encoder_sum(const struct encoder *e, struct view block)
 {
-	return has_sums(e) ? chunk_sums_of(block) : 0;
+	return has_sums(e) ? block_sums_of(block) : 0;
 }
 
 void encoder_enter(const struct encoder *e, uint32_t i, uint32_t sum, struct buf *out)
 {
 	put_le32(out->p + bstart_place(i), (uint32_t)out->n);
 	if (has_sums(e))
-		chunk_sums_put(out->p + table_at(e), i, sum);
+		block_sums_put(out->p + table_at(e), i, sum);
 }
 
 static void put_dict(const struct encoder *e, uint8_t *chunk)
@@ -308,7 +308,7 @@ void encoder_finish(const struct encoder *e, struct buf *out)
 		put_dict(e, out->p);
 	}
 	if (has_sums(e))
-		chunk_sums_seal(out->p, table_at(e), e->nblocks);
+		block_sums_seal(out->p, table_at(e), e->nblocks);
 }
 
 /*

@@ -1,7 +1,7 @@
 /*
  * The checksum of a stored chunk that the root keeps (FORMAT.md 9.5): XXH3-64, whose lowest bit
  * says what it covers. 1: the chunk's head, which contains checksums of the blocks
- * (codec/chunk_sums.h). 0: all bytes of the chunk. The root says which because damage could hide
+ * (codec/block_sums.h). 0: all bytes of the chunk. The root says which because damage could hide
  * the checksums in the chunk. So a block that is read alone can be verified too: the root vouches
  * for the head, and the head for the block.
  */

@@ -2,7 +2,7 @@
  * Reading: finds out where a chunk is stored, and which of its bytes are needed. Everything here
  * may run in many threads at once.
  */
-#include "codec/chunk_sums.h"
+#include "codec/block_sums.h"
 #include "frame/frame_impl.h"
 #include "frame/meters.h"
 
@@ -112,7 +112,7 @@ static uint32_t head_guess(const struct frame *f, uint32_t len)
 	if (block == 0)
 		return CHUNK_HEAD;
 	uint64_t nblocks = ceil_div(len, block);
-	return (uint32_t)min_u64(CHUNK_HEAD + 4 * nblocks + chunk_sums_len((uint32_t)nblocks),
+	return (uint32_t)min_u64(CHUNK_HEAD + 4 * nblocks + block_sums_len((uint32_t)nblocks),
 				 GUESS_MOST);
 }
 

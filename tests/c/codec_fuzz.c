@@ -12,8 +12,8 @@
  * and so on, libFuzzer drives the same functions; with -Dc_args=-fsanitize=fuzzer-no-link it sees
  * the branches of the codec.
  */
+#include "codec/block_sums.h"
 #include "codec/chunk.h"
-#include "codec/chunk_sums.h"
 #include "codec/codec.h"
 #include "codec/kernels/cpu.h"
 #include "codec/kernels/kernels.h"
@@ -63,9 +63,9 @@ static void seal(uint8_t *p, size_t n)
 		return;
 	uint32_t nbytes = get_le32(p + 4), blocksize = get_le32(p + 8), first = get_le32(p + 32);
 	uint64_t nblocks = blocksize ? ceil_div(nbytes, blocksize) : 0;
-	size_t len = nblocks <= n ? chunk_sums_len((uint32_t)nblocks) : 0;
+	size_t len = nblocks <= n ? block_sums_len((uint32_t)nblocks) : 0;
 	if (len && first <= n && first >= CHUNK_HEAD + 4 * nblocks + len)
-		chunk_sums_seal(p, first - len, (uint32_t)nblocks);
+		block_sums_seal(p, first - len, (uint32_t)nblocks);
 }
 
 static int fetch(const struct chunk *c, struct scratch *s, struct view v, struct run run)
@@ -98,7 +98,7 @@ static void try_part(struct chunk *c, struct scratch *s, struct view v, uint32_t
 	uint32_t lo = (uint32_t)(next_random() % n), len = 1 + (uint32_t)(next_random() % (n - lo));
 	uint8_t *stored = exact_copy(v.p + e.off, e.len), *whole = exact(n), *dst = exact(len);
 	struct view bytes = view_of(stored, e.len);
-	c->sums[i] = chunk_sums_of(bytes);
+	c->sums[i] = block_sums_of(bytes);
 	int rc = chunk_decode_part(c, s, (struct chunk_part){i, lo}, bytes, span_of(dst, len));
 	if (!chunk_decode(c, s, one, bytes, span_of(whole, n)) &&
 	    (rc < 0 || (rc == 0 && memcmp(dst, whole + lo, len))))

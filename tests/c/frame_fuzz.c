@@ -11,7 +11,7 @@
  * Built with clang as frame_fuzz_libfuzzer, libFuzzer drives the same function.
  */
 #include "base/sum.h"
-#include "codec/chunk_sums.h"
+#include "codec/block_sums.h"
 #include "frame/chunk_sum.h"
 #include "frame/era.h"
 #include "frame/format/header.h"
@@ -412,16 +412,16 @@ static void seal_blocks(struct span chunk)
 	struct chunk c = {0};
 	uint32_t blocksize = get_le32(chunk.p + 8);
 	uint64_t nblocks = blocksize ? ceil_div(get_le32(chunk.p + 4), blocksize) : 0;
-	uint64_t at = CHUNK_HEAD + 4 * nblocks, head = at + chunk_sums_len((uint32_t)nblocks);
+	uint64_t at = CHUNK_HEAD + 4 * nblocks, head = at + block_sums_len((uint32_t)nblocks);
 	if (nblocks < 2 || head > chunk.n || memcmp(chunk.p + at, "CFS1", 4) != 0)
 		return;
-	chunk_sums_seal(chunk.p, at, (uint32_t)nblocks);
+	block_sums_seal(chunk.p, at, (uint32_t)nblocks);
 	if (chunk_parse(&c, view_of(chunk.p, chunk.n), chunk.n, 1) == 0 && c.sums) {
 		for (uint32_t i = 0; i < c.nblocks; i++) {
 			struct view v = view_of(chunk.p + c.bstart[i], c.bend[i] - c.bstart[i]);
-			chunk_sums_put(chunk.p + at, i, chunk_sums_of(v));
+			block_sums_put(chunk.p + at, i, block_sums_of(v));
 		}
-		chunk_sums_seal(chunk.p, at, c.nblocks);
+		block_sums_seal(chunk.p, at, c.nblocks);
 	}
 	chunk_deinit(&c);
 }

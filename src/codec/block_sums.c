@@ -1,42 +1,42 @@
-#include "codec/chunk_sums.h"
+#include "codec/block_sums.h"
 #include "base/sum.h"
 #include "codec/chunk_impl.h"
 
 #define MARK 0x31534643u /* "CFS1" */
 #define AT_SUMS 4        /* the sums of blocks, behind the mark */
 
-size_t chunk_sums_len(uint32_t nblocks)
+size_t block_sums_len(uint32_t nblocks)
 {
 	return nblocks < 2 ? 0 : AT_SUMS + 4 * (size_t)nblocks + 4;
 }
 
-uint32_t chunk_sums_of(struct view block)
+uint32_t block_sums_of(struct view block)
 {
 	return (uint32_t)sum64(block);
 }
 
-void chunk_sums_put(uint8_t *table, uint32_t i, uint32_t sum)
+void block_sums_put(uint8_t *table, uint32_t i, uint32_t sum)
 {
 	put_le32(table + AT_SUMS + 4 * (size_t)i, sum);
 }
 
-void chunk_sums_seal(uint8_t *chunk, size_t at, uint32_t nblocks)
+void block_sums_seal(uint8_t *chunk, size_t at, uint32_t nblocks)
 {
 	size_t last = at + AT_SUMS + 4 * (size_t)nblocks;
 	put_le32(chunk + at, MARK);
-	put_le32(chunk + last, chunk_sums_of(view_of(chunk, last)));
+	put_le32(chunk + last, block_sums_of(view_of(chunk, last)));
 }
 
-int chunk_sums_load(struct chunk *c, struct view head, uint64_t at)
+int block_sums_load(struct chunk *c, struct view head, uint64_t at)
 {
-	uint64_t end = at + chunk_sums_len(c->nblocks);
+	uint64_t end = at + block_sums_len(c->nblocks);
 	if (c->nblocks < 2 || c->is_vl || c->bstart[0] != end)
 		return 0;
 	if (head.n < end)
 		return (int)end;
 	if (get_le32(head.p + at) != MARK)
 		return 0;
-	if (get_le32(head.p + end - 4) != chunk_sums_of(view_part(head, 0, end - 4)))
+	if (get_le32(head.p + end - 4) != block_sums_of(view_part(head, 0, end - 4)))
 		return CORRUPT("checksum of the head of a chunk", c->cbytes);
 	c->sums = mem_zalloc_array(c->nblocks, sizeof *c->sums);
 	if (!c->sums)
@@ -47,9 +47,9 @@ int chunk_sums_load(struct chunk *c, struct view head, uint64_t at)
 	return 0;
 }
 
-int chunk_sums_check(const struct chunk *c, uint32_t i, struct view block)
+int block_sums_check(const struct chunk *c, uint32_t i, struct view block)
 {
-	if (c->sums && chunk_sums_of(block) != c->sums[i])
+	if (c->sums && block_sums_of(block) != c->sums[i])
 		return CORRUPT("checksum of a block does not match", i);
 	return 0;
 }
@@ -61,7 +61,7 @@ int chunk_check(const struct chunk *c, struct run run, struct view stored)
 	uint32_t from = chunk_extent(c, run).off;
 	for (uint32_t i = run.first; i < run.first + run.n; i++) {
 		struct view v = view_part(stored, c->bstart[i] - from, c->bend[i] - c->bstart[i]);
-		TRY(chunk_sums_check(c, i, v));
+		TRY(block_sums_check(c, i, v));
 	}
 	return 0;
 }

@@ -11,30 +11,30 @@
  * which is all of that gap, and by its first word; no other writer leaves a gap there. So whoever
  * has the head of a chunk can check its blocks one by one.
  */
-#ifndef CODEC_CHUNK_SUMS_H
-#define CODEC_CHUNK_SUMS_H
+#ifndef CODEC_BLOCK_SUMS_H
+#define CODEC_BLOCK_SUMS_H
 
 #include "codec/chunk.h"
 
 /* Bytes of a table. 0: a chunk of so few blocks has none. */
-size_t chunk_sums_len(uint32_t nblocks);
+size_t block_sums_len(uint32_t nblocks);
 
 /* The checksum of a block's stored bytes. */
-uint32_t chunk_sums_of(struct view block);
+uint32_t block_sums_of(struct view block);
 
 /* Enters the checksum of block i into the table at `table`. */
-void chunk_sums_put(uint8_t *table, uint32_t i, uint32_t sum);
+void block_sums_put(uint8_t *table, uint32_t i, uint32_t sum);
 
 /* Completes the table at offset `at` of the chunk, once all bytes in front of it are final. */
-void chunk_sums_seal(uint8_t *chunk, size_t at, uint32_t nblocks);
+void block_sums_seal(uint8_t *chunk, size_t at, uint32_t nblocks);
 
 /* Compares the stored bytes of block i with its checksum, if it has one. -EBADMSG: they differ. */
-NODISCARD int chunk_sums_check(const struct chunk *c, uint32_t i, struct view block);
+NODISCARD int block_sums_check(const struct chunk *c, uint32_t i, struct view block);
 
 /*
  * For chunk_parse, where the blocks lie in order from bstart[0] on: loads the table at offset `at`
  * into *c if there is one. A result > 0 is the number of leading bytes that must be visible.
  */
-NODISCARD int chunk_sums_load(struct chunk *c, struct view head, uint64_t at);
+NODISCARD int block_sums_load(struct chunk *c, struct view head, uint64_t at);
 
 #endif
