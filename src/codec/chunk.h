@@ -97,6 +97,10 @@ struct chunk {
  * checksums and the dictionary that the file holds. So a small hostile file cannot take much.
  */
 NODISCARD int chunk_parse(struct chunk *c, struct view head, uint64_t room, uint32_t item);
+
+/* A guess for that: the bytes in front of so many blocks with checksums, without a dictionary. */
+size_t chunk_head_guess(uint32_t nblocks);
+
 void chunk_deinit(struct chunk *c);
 
 /* Bytes of memory that *c holds, itself included, for caches that account for it. */

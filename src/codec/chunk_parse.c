@@ -448,6 +448,11 @@ int chunk_parse(struct chunk *c, struct view head, uint64_t room, uint32_t item)
 	return need;
 }
 
+size_t chunk_head_guess(uint32_t nblocks)
+{
+	return bstart_place(nblocks) + block_sums_len(nblocks);
+}
+
 void chunk_deinit(struct chunk *c)
 {
 	const struct codec *codec = codec_by_id(c->codec);

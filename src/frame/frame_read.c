@@ -2,7 +2,6 @@
  * Reading: finds out where a chunk is stored, and which of its bytes are needed. Everything here
  * may run in many threads at once.
  */
-#include "codec/block_sums.h"
 #include "frame/frame_impl.h"
 #include "frame/meters.h"
 
@@ -111,9 +110,7 @@ static uint32_t head_guess(const struct frame *f, uint32_t len)
 		block = len;
 	if (block == 0)
 		return CHUNK_HEAD;
-	uint64_t nblocks = ceil_div(len, block);
-	return (uint32_t)min_u64(CHUNK_HEAD + 4 * nblocks + block_sums_len((uint32_t)nblocks),
-				 GUESS_MOST);
+	return (uint32_t)min_u64(chunk_head_guess((uint32_t)ceil_div(len, block)), GUESS_MOST);
 }
 
 static int judge_chunk(const struct frame *f, uint32_t n, const struct chunk *c,
