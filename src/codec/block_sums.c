@@ -66,16 +66,6 @@ int chunk_check(const struct chunk *c, struct run run, struct view stored)
 	return 0;
 }
 
-bool chunk_run_is_plain(const struct chunk *c, struct run run)
-{
-	if (!c->sums || c->split || !filters_are_none(c->filter))
-		return false;
-	for (uint32_t i = run.first; i < run.first + run.n; i++)
-		if (c->bend[i] - c->bstart[i] != STREAM_CSIZE + chunk_block_bytes(c, i).len)
-			return false;
-	return run.n > 0;
-}
-
 bool chunk_plain_fits(const struct chunk *c, uint32_t block, struct view bytes)
 {
 	uint8_t csize[STREAM_CSIZE];

@@ -75,6 +75,16 @@ struct extent chunk_extent(const struct chunk *c, struct run run)
 	return (struct extent){lo, hi - lo};
 }
 
+bool chunk_run_is_plain(const struct chunk *c, struct run run)
+{
+	if (!c->sums || c->split || !filters_are_none(c->filter))
+		return false;
+	for (uint32_t i = run.first; i < run.first + run.n; i++)
+		if (c->bend[i] - c->bstart[i] != STREAM_CSIZE + chunk_block_bytes(c, i).len)
+			return false;
+	return run.n > 0;
+}
+
 static bool has_delta(const struct chunk *c)
 {
 	return filters_have(c->filter, FILTER_DELTA);
