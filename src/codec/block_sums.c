@@ -59,10 +59,8 @@ int chunk_check(const struct chunk *c, struct run run, struct view stored)
 	if (!c->sums || !run.n)
 		return 0;
 	uint32_t from = chunk_extent(c, run).off;
-	for (uint32_t i = run.first; i < run.first + run.n; i++) {
-		struct view v = view_part(stored, c->bstart[i] - from, c->bend[i] - c->bstart[i]);
-		TRY(block_sums_check(c, i, v));
-	}
+	for (uint32_t i = run.first; i < run.first + run.n; i++)
+		TRY(block_sums_check(c, i, stored_block(c, i, stored, from)));
 	return 0;
 }
 

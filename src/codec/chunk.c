@@ -157,7 +157,7 @@ static void copy_plain(struct view from, struct span dst)
 		bytes_copy(dst.p + at, from.p + at, min_u64(piece, dst.n - at));
 }
 
-/* One block on its way out. */
+/* What decoding blocks of a chunk takes. */
 struct job {
 	const struct chunk *c;
 	struct scratch *s;
@@ -222,9 +222,8 @@ static int decode_regular(struct job *j, struct run run, struct view stored, str
 	int rc = 0;
 	for (uint32_t i = run.first; !rc && i < run.first + run.n; i++) {
 		struct extent at = chunk_block_bytes(c, i);
-		struct view bytes =
-			view_part(stored, c->bstart[i] - from, c->bend[i] - c->bstart[i]);
-		rc = decode_block(j, i, bytes, span_of(dst.p + (at.off - start), at.len));
+		rc = decode_block(j, i, stored_block(c, i, stored, from),
+				  span_of(dst.p + (at.off - start), at.len));
 	}
 	scratch_done(j->s);
 	return rc;

@@ -64,6 +64,13 @@ static inline size_t bstart_place(uint32_t i)
 	return CHUNK_HEAD + CHUNK_BSTART * (size_t)i;
 }
 
+/* The stored bytes of block i, among those of an extent that begins at byte `from` of the chunk. */
+static inline struct view stored_block(const struct chunk *c, uint32_t i, struct view stored,
+				       uint32_t from)
+{
+	return view_part(stored, c->bstart[i] - from, c->bend[i] - c->bstart[i]);
+}
+
 /* How the blocks of a parsed chunk are coded; its dictionary is left to the caller. */
 NODISCARD int chunk_plan(struct block_plan *p, const struct chunk *c, struct scratch *s);
 

@@ -91,7 +91,7 @@ static ssize_t streams_len(const struct chunk *c, uint32_t i, struct view v)
 static struct placed copy_block(const struct patcher *pt, uint32_t i, struct span dst)
 {
 	const struct chunk *c = pt->c;
-	struct view v = view_part(pt->p->stored, c->bstart[i], c->bend[i] - c->bstart[i]);
+	struct view v = stored_block(c, i, pt->p->stored, 0);
 	ssize_t n = c->sums ? (ssize_t)v.n : streams_len(c, i, v);
 	if (n < 0 || (size_t)n > dst.n)
 		return (struct placed){.len = n < 0 ? n : 0};
