@@ -288,6 +288,21 @@ def test_the_map_names_every_file():
     assert told == there
 
 
+def test_the_map_tells_what_other_layers_see():
+    """docs/MAP.md, "From the outside": what files of other layers include, but for the bench."""
+    text = (REPO / "docs/MAP.md").read_text()
+    for layer in "codec", "frame":
+        told = re.search(rf"## src/{layer}:.*?From the outside: (.*?)\.\n", text, re.DOTALL)[1]
+        seen = {
+            wanted.removeprefix(f"{layer}/").removesuffix(".h")
+            for path, other in SOURCES.items()
+            if other != layer and not path.is_relative_to(REPO / "tools/bench")
+            for wanted in includes(path)
+            if wanted.startswith(f"{layer}/")
+        }
+        assert set(re.findall(r"`([\w/]+)`", told)) == seen
+
+
 def test_files_are_small():
     counts = {name(path): len(path.read_text().splitlines()) for path in SOURCES}
     assert not {path: count for path, count in counts.items() if count > FILE_LINES}
