@@ -87,6 +87,7 @@ struct draft {
 	struct content has;
 	uint64_t at;           /* where `packed` goes */
 	struct buf packed;     /* index, slack, trailer */
+	struct buf sums;       /* as in the note */
 	uint32_t trailer_len;
 	struct header_root root;
 	uint64_t seq, full;    /* as in the note */
@@ -98,8 +99,6 @@ static int sign(struct frame *f, struct draft *d)
 {
 	struct span tail = buf_span(&d->packed);
 	struct fingerprint fp = {.type = TRAILER_TYPE_64};
-	if (!f->notes)
-		return 0;
 	if (!d->synced && f->young.runs.n)
 		fp.word = era_word(io_mount(f->io), era_root(f->young.since));
 	struct root_bytes r = {.head = buf_view(&f->head),
@@ -111,19 +110,22 @@ static int sign(struct frame *f, struct draft *d)
 }
 
 /*
- * Appends note and trailer to the index. The note contains the header, so the place must be known.
+ * Appends the trailer to the index, with a note where roots get one. That contains the header, so
+ * the place must be known.
  */
-static int pack_trailer(struct frame *f, struct draft *d, struct view sums, struct view young)
+static int pack_trailer(struct frame *f, struct draft *d)
 {
 	struct buf content = {0};
-	struct root_note note = {
-		.seq = d->seq, .full = d->full, .head = view_of(f->head.p, HEADER_FIXED),
-		.young = young, .sums = sums};
-	int rc = f->notes ? root_note_encode(&note, &content) : 0;
-	if (rc == 0 && f->notes)
+	if (!f->notes)
+		return buf_append(&d->packed, buf_view(&f->trailer));
+	struct root_note note = {.seq = d->seq,
+				 .full = d->full,
+				 .head = view_of(f->head.p, HEADER_FIXED),
+				 .young = buf_view(&f->young.runs),
+				 .sums = buf_view(&d->sums)};
+	int rc = root_note_encode(&note, &content);
+	if (rc == 0)
 		rc = trailer_append(&d->packed, &f->vlmeta, buf_view(&content));
-	else if (rc == 0)
-		rc = buf_append(&d->packed, buf_view(&f->trailer));
 	buf_free(&content);
 	return rc < 0 ? rc : sign(f, d);
 }
@@ -189,23 +191,17 @@ static int place(struct frame *f, struct draft *d)
 /* Encodes index and trailer in memory, and takes a place for them. */
 static int draft_root(struct frame *f, struct draft *d)
 {
-	struct buf sums = {0};
-	struct view young = buf_view(&f->young.runs);
-	int rc = index_encode(d->has.ix, &d->packed);
-	if (rc == 0 && f->notes)
-		rc = frame_sums_pack(f, d->has.ix, &sums);
 	d->trailer_len = (uint32_t)f->trailer.n;
-	if (f->notes)
-		d->trailer_len = (uint32_t)trailer_length(
-			&f->vlmeta, root_note_length(d->full != d->seq, young.n, sums.n));
-	if (rc == 0)
-		rc = place(f, d);
-	if (rc == 0) {
-		rc = pack_trailer(f, d, buf_view(&sums), young);
-		if (rc < 0)
-			space_give(&f->space, d->at, d->root.frame_len - d->at);
+	TRY(index_encode(d->has.ix, &d->packed));
+	if (f->notes) {
+		TRY(frame_sums_pack(f, d->has.ix, &d->sums));
+		size_t note = root_note_length(d->full != d->seq, f->young.runs.n, d->sums.n);
+		d->trailer_len = (uint32_t)trailer_length(&f->vlmeta, note);
 	}
-	buf_free(&sums);
+	TRY(place(f, d));
+	int rc = pack_trailer(f, d);
+	if (rc < 0)
+		space_give(&f->space, d->at, d->root.frame_len - d->at);
 	return rc;
 }
 
@@ -244,6 +240,7 @@ static int write_root(struct frame *f, struct draft *d)
 		rc = write_draft(f, d);
 	uint64_t len = d->packed.n;
 	buf_free(&d->packed);
+	buf_free(&d->sums);
 	TRY(rc);
 	space_put(&f->space, d->at, len);
 	rc = commit_header(f, &d->root, d->trailer_len, f->notes ? d->full : 0, d->has.moved);
