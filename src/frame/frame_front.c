@@ -190,30 +190,46 @@ static int vacate_front(struct frame *f)
 	return rc;
 }
 
+/* Makes the trailer of an empty root in *out: where roots have notes, with a number of its own. */
+static int make_trailer(struct frame *f, struct buf *out)
+{
+	TRY(buf_append(out, buf_view(&f->trailer)));
+	return f->notes ? frame_sign_empty(f, buf_view(&f->head), buf_span(out)) : 0;
+}
+
+/* *same: what lies at the front is such a trailer already, but for its fingerprint. */
+static int compare_front(struct frame *f, struct view trailer, bool *same)
+{
+	struct buf there = {0};
+	int rc = io_pread_buf(f->io, f->info.header_len, trailer.n, &there);
+	*same = rc == 0 && memcmp(there.p, trailer.p, trailer.n - TRAILER_PRINT) == 0;
+	buf_free(&there);
+	return rc;
+}
+
+static int put_front(struct frame *f, struct view trailer)
+{
+	bool same = false;
+	if (!f->suspect)
+		TRY(compare_front(f, trailer, &same));
+	if (f->unsynced && !same)
+		TRY(commit_sync(f));
+	TRY(io_pwrite(f->io, f->info.header_len, trailer));
+	f->front = f->notes ? FRONT_VALID : FRONT_NONE;
+	return 0;
+}
+
 /*
  * Writes the trailer to the front, where nothing lies that a root on disk may refer to. If there is
  * one already, it only gets a new fingerprint, on which no empty root on disk depends.
  */
 static int write_front(struct frame *f)
 {
-	uint64_t at = f->info.header_len;
-	size_t n = f->trailer.n, body = n - TRAILER_PRINT;
-	struct buf there = {0}, now = {0};
-	int rc = buf_reserve(&there, n);
+	struct buf trailer = {0};
+	int rc = make_trailer(f, &trailer);
 	if (rc == 0)
-		rc = buf_append(&now, buf_view(&f->trailer));
-	if (rc == 0 && f->notes)
-		rc = frame_sign_empty(f, buf_view(&f->head), buf_span(&now));
-	if (rc == 0 && !f->suspect)
-		rc = io_pread(f->io, at, span_of(there.p, n));
-	if (rc == 0 && f->unsynced && (f->suspect || memcmp(there.p, now.p, body) != 0))
-		rc = commit_sync(f);
-	if (rc == 0)
-		rc = io_pwrite(f->io, at, buf_view(&now));
-	buf_free(&there);
-	buf_free(&now);
-	if (rc == 0)
-		f->front = f->notes ? FRONT_VALID : FRONT_NONE;
+		rc = put_front(f, buf_view(&trailer));
+	buf_free(&trailer);
 	return rc;
 }
 
@@ -223,17 +239,15 @@ static int write_front(struct frame *f)
  */
 static int renumber(struct frame *f, uint64_t *seq)
 {
-	size_t n = f->trailer.n;
-	struct buf now = {0};
-	if (!f->notes || f->front != FRONT_VALID || f->info.trailer_len != n)
+	size_t body = f->trailer.n - TRAILER_PRINT;
+	struct buf trailer = {0};
+	if (!f->notes || f->front != FRONT_VALID || f->info.trailer_len != f->trailer.n)
 		return 0;
-	int rc = buf_append(&now, buf_view(&f->trailer));
+	int rc = make_trailer(f, &trailer);
 	if (rc == 0)
-		rc = frame_sign_empty(f, buf_view(&f->head), buf_span(&now));
-	if (rc == 0)
-		rc = io_pwrite(f->io, f->info.header_len + n - TRAILER_PRINT,
-			       view_part(buf_view(&now), n - TRAILER_PRINT, TRAILER_PRINT));
-	buf_free(&now);
+		rc = io_pwrite(f->io, f->info.header_len + body,
+			       view_part(buf_view(&trailer), body, TRAILER_PRINT));
+	buf_free(&trailer);
 	if (rc == 0)
 		*seq = f->full = f->seq;
 	return rc;
