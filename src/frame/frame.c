@@ -119,25 +119,30 @@ int frame_open_take(struct frame **out, struct io *io)
 	return frame_ready_take(out, f, frame_load(f));
 }
 
-static int create(struct frame *f, const struct pipeline *p, uint32_t chunk_size)
+/* All bytes of a frame without data: header and trailer. */
+static int build_empty(struct frame *f, const struct pipeline *p, uint32_t chunk_size,
+		       struct buf *all)
 {
 	uint8_t bytes[HEADER_EMPTY];
+	struct view head = view_of(bytes, sizeof bytes);
 	struct header_root root = {.frame_len = HEADER_EMPTY + TRAILER_EMPTY,
 				   .type_size = 1,
 				   .chunk_size = chunk_size};
-	struct buf all = {0};
 	if (p->typesize > 1 && chunk_size % p->typesize == 0)
 		root.type_size = p->typesize;
 	header_build(bytes, p, chunk_size);
 	header_set_root(bytes, &root);
 	header_imply_item(bytes, root.type_size);
-	int rc = buf_append(&all, view_of(bytes, sizeof bytes));
-	if (rc == 0)
-		rc = trailer_append(&all, &f->vlmeta, view_of(NULL, 0));
-	assert(rc < 0 || all.n == root.frame_len);
-	if (rc == 0)
-		rc = frame_sign_empty(f, view_of(bytes, sizeof bytes),
-				      span_of(all.p + HEADER_EMPTY, TRAILER_EMPTY));
+	TRY(buf_append(all, head));
+	TRY(trailer_append(all, &f->vlmeta, view_of(NULL, 0)));
+	assert(all->n == root.frame_len);
+	return frame_sign_empty(f, head, span_of(all->p + HEADER_EMPTY, TRAILER_EMPTY));
+}
+
+static int create(struct frame *f, const struct pipeline *p, uint32_t chunk_size)
+{
+	struct buf all = {0};
+	int rc = build_empty(f, p, chunk_size, &all);
 	if (rc == 0)
 		rc = io_pwrite(f->io, 0, buf_view(&all));
 	if (rc == 0)
