@@ -256,6 +256,22 @@ static void heed_old_note(struct frame *f, struct view content)
 	buf_free(&plain);
 }
 
+/* What load_marked loads behind its checks. `e`: the note, which borrows one of the two buffers. */
+static int load_noted(struct frame *f, struct fingerprint fp, const struct meta_entry *e,
+		      struct buf *plain, struct buf *old)
+{
+	struct root_note note = {0};
+	if (f->info.nbytes == 0)
+		TRY(load_front(f, fp));
+	else if (fp.type == TRAILER_TYPE_64 && e)
+		TRY(root_note_decode(&note, e->content, plain));
+	if (fp.type == TRAILER_TYPE_64)
+		f->root_id = frame_root_id(&f->info, fp);
+	TRY(strip_note(f, old));
+	TRY(frame_load_places(f));
+	return note.head.n ? use_note(f, &note, fp) : 0;
+}
+
 /*
  * A contiguous frame of today's format: its fingerprint says whether it is whole, the note whether
  * the frame is ours.
@@ -264,27 +280,14 @@ static int load_marked(struct frame *f)
 {
 	struct fingerprint fp = trailer_fingerprint(buf_view(&f->trailer));
 	const struct meta_entry *e = meta_find(&f->vlmeta, TRAILER_NOTE);
-	struct root_note note = {0};
-	struct buf plain = {0}, old = {0}; /* the note borrows one of them */
+	struct buf plain = {0}, old = {0};
 	if (e && !trailer_has_fingerprint(buf_view(&f->trailer)))
 		return CORRUPT("no fingerprint behind a trailer of ours", f->info.frame_len);
 	TRY(check_root(f->io, buf_view(&f->head), &f->info, fp));
 	f->had_note = e;
 	if (e && fp.type != TRAILER_TYPE_64)
 		heed_old_note(f, e->content);
-	int rc = 0;
-	if (f->info.nbytes == 0)
-		rc = load_front(f, fp);
-	else if (fp.type == TRAILER_TYPE_64 && e)
-		rc = root_note_decode(&note, e->content, &plain);
-	if (rc == 0 && fp.type == TRAILER_TYPE_64)
-		f->root_id = frame_root_id(&f->info, fp);
-	if (rc == 0)
-		rc = strip_note(f, &old);
-	if (rc == 0)
-		rc = frame_load_places(f);
-	if (rc == 0 && note.head.n)
-		rc = use_note(f, &note, fp);
+	int rc = load_noted(f, fp, e, &plain, &old);
 	buf_free(&plain);
 	buf_free(&old);
 	return rc;
