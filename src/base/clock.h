@@ -37,10 +37,10 @@ static inline void clock_sleep(uint64_t ns)
 }
 
 /*
- * For waiting by looking: sleeps for *pause, which is twice as long the next time, or `most`. The
- * first pause for what is mostly over in a moment:
+ * For waiting by looking: sleeps for *pause nanoseconds, which are twice as many the next time, or
+ * `most`. It begins with CLOCK_NAP for what is mostly over in a moment.
  */
-#define CLOCK_NAP 50000
+#define CLOCK_NAP 50000u /* ns */
 static inline void clock_nap(uint64_t *pause, uint64_t most)
 {
 	clock_sleep(*pause);
