@@ -266,6 +266,7 @@ static void publish(struct cache *c, struct shard *s, struct cache_entry *e,
 {
 	e->filled = true;
 	if (e->rc < 0) {
+		e->why = *err_last();
 		if (e->found)
 			detach(c, s, e, dead);
 		unref(e, dead);
@@ -275,6 +276,20 @@ static void publish(struct cache *c, struct shard *s, struct cache_entry *e,
 		atomic_fetch_add(&c->bytes, e->value.cost);
 	}
 	pthread_cond_broadcast(&s->filled);
+}
+
+static int fill_entry(struct cache *c, struct shard *s, struct cache_entry *e,
+		      struct cache_fill fill, struct cache_entry **dead)
+{
+	int rc = fill.make(fill.ctx, &e->value);
+
+	pthread_mutex_lock(&s->lock);
+	e->rc = rc;
+	publish(c, s, e, dead);
+	pthread_mutex_unlock(&s->lock);
+	make_room_in(c, s);
+	make_room(c);
+	return rc;
 }
 
 int cache_get(struct cache *c, struct cache_key key, enum cache_touch touch, struct cache_fill fill,
@@ -300,15 +315,7 @@ int cache_get(struct cache *c, struct cache_key key, enum cache_touch touch, str
 		pthread_mutex_unlock(&s->lock);
 		if (!e)
 			return -ENOMEM;
-		rc = fill.make(fill.ctx, &e->value);
-		pthread_mutex_lock(&s->lock);
-		e->rc = rc;
-		if (rc < 0)
-			e->why = *err_last();
-		publish(c, s, e, &dead);
-		pthread_mutex_unlock(&s->lock);
-		make_room_in(c, s);
-		make_room(c);
+		rc = fill_entry(c, s, e, fill, &dead);
 	}
 	bury(c, dead);
 	if (rc >= 0)
