@@ -26,16 +26,6 @@ const char *wish_word(const char *attribute)
 	return NULL;
 }
 
-static int set_size(uint64_t *at, const char *value, uint64_t least, uint64_t most)
-{
-	uint64_t n;
-
-	if (option_parse_size(value, &n) < 0 || n < least || n > most)
-		return -EINVAL;
-	*at = n;
-	return 0;
-}
-
 static int set_pipeline(struct wish *w, const char *value, struct err_reason *why)
 {
 	struct pipeline p;
@@ -47,25 +37,42 @@ static int set_pipeline(struct wish *w, const char *value, struct err_reason *wh
 	return 0;
 }
 
+static int set_tune(struct wish *w, const char *value, struct err_reason *why)
+{
+	if (settings_parse_tune(value, &w->tune) < 0)
+		return err_refuse(why, "is none of balanced, size, speed, off");
+	w->has_tune = true;
+	return 0;
+}
+
+static int set_size(uint64_t *at, const char *value, uint64_t least, uint64_t most,
+		    struct err_reason *why)
+{
+	char from[OPTION_SIZE_MAX], to[OPTION_SIZE_MAX];
+	uint64_t n;
+
+	if (option_parse_size(value, &n) < 0 || n < least || n > most) {
+		option_spell_size(least, from);
+		option_spell_size(most, to);
+		return err_refuse(why, "wants a size from %s to %s", from, to);
+	}
+	*at = n;
+	return 0;
+}
+
 int wish_set(struct wish *w, const char *word, const char *value, struct err_reason *why)
 {
-	const char *reason = "unknown word; known: pipeline, chunksize, blocksize, tune";
-	int rc = -EINVAL;
-
 	if (strcmp(word, "pipeline") == 0)
 		return set_pipeline(w, value, why);
-	if (strcmp(word, "tune") == 0) {
-		reason = "is none of balanced, size, speed, off";
-		rc = settings_parse_tune(value, &w->tune);
-		w->has_tune |= rc >= 0;
-	} else if (strcmp(word, "chunksize") == 0) {
-		reason = "wants a size from 4K to 1G";
-		rc = set_size(&w->chunksize, value, SETTINGS_CHUNKSIZE_MIN, SETTINGS_CHUNKSIZE_MAX);
-	} else if (strcmp(word, "blocksize") == 0) {
-		reason = "wants a size from 64 to 64M";
-		rc = set_size(&w->blocksize, value, SETTINGS_BLOCKSIZE_MIN, SETTINGS_BLOCKSIZE_MAX);
-	}
-	return rc < 0 ? err_refuse(why, "%s", reason) : 0;
+	if (strcmp(word, "tune") == 0)
+		return set_tune(w, value, why);
+	if (strcmp(word, "chunksize") == 0)
+		return set_size(&w->chunksize, value, SETTINGS_CHUNKSIZE_MIN,
+				SETTINGS_CHUNKSIZE_MAX, why);
+	if (strcmp(word, "blocksize") == 0)
+		return set_size(&w->blocksize, value, SETTINGS_BLOCKSIZE_MIN,
+				SETTINGS_BLOCKSIZE_MAX, why);
+	return err_refuse(why, "unknown word; known: pipeline, chunksize, blocksize, tune");
 }
 
 /* The attribute as a string; false: there is none that could be one. */
