@@ -14,8 +14,9 @@ import time
 import pytest
 
 from libdata import blob
+from libfault import Fault
 from libmount import BUILD, CFRAME, DAEMON, Mount, is_mounted, umount, wait_until
-from libposix import write_synced
+from libposix import error_of, write_synced
 from libprogram import attempt, daemon_of
 
 POOR = BUILD / "tests/c/poor_fs"
@@ -95,6 +96,18 @@ def test_a_rename_over_what_has_another_backing_name(mount, poor):
     assert rename(m.mnt / "c", m.mnt / "y") == 0  # y.b2frame is in the way, and stays
     found = {name: (m.mnt / name).read_bytes() for name in os.listdir(m.mnt)}
     assert found == {"x": b"a", "y": b"c", "y.b2frame": b"no frame"}
+
+
+def test_a_file_that_cannot_be_begun_is_not_there(mount, poor, work):
+    """It has its name first where there are no files without one."""
+    m = mount(backing=poor.path, start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    fault.set(1, Fault.WRITE, errno.EIO, forever=1)
+    assert error_of(os.open, m.mnt / "f", os.O_CREAT | os.O_WRONLY) == "EIO"
+    assert fault.came()
+    # libfuse keeps what is removed while it is open under another name until then
+    wait_until(lambda: poor.names() == os.listdir(m.mnt) == [], 10, "its end")
 
 
 @pytest.mark.parametrize("poor", [("links",)], indirect=True)

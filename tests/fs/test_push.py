@@ -254,6 +254,11 @@ def test_no_thread_is_lost_to_those_who_wait(held, how):
     assert os.fstat(fd).st_size == (0 if how & os.O_TRUNC else 1 << 20)
     for other in opened:
         os.close(other)
+    if how == os.O_RDONLY:
+        before = pushed(m)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        read_pages(fd, pages_of(1 << 20), content(1 << 20))
+        wait_until(lambda: pushed(m) > before, 30, "the next block")
 
 
 def test_who_has_waited_loses_set_id_bits_as_others_do(held, root):

@@ -102,6 +102,12 @@ def test_a_writer_that_came_unseen(mount, blosc2):
     assert set(versions((m.mnt / "f").read_bytes())) == {3}
 
 
+def has_writers(path):
+    """Whether somebody has it open to write: else there may be a lease for a reader."""
+    with open(path, "rb") as f:
+        return error_of(fcntl.fcntl, f, fcntl.F_SETLEASE, fcntl.F_RDLCK) is not None
+
+
 def test_a_lock_file_that_may_only_be_read(mount):
     """As another user's: nobody could be told of a commit. A writer hears of that when it opens
     the file, or at its fsync if the lock file came later. It was EBADF, at the close."""
@@ -122,6 +128,7 @@ def test_a_lock_file_that_may_only_be_read(mount):
     m.allow("f.b2frame.b2lock: may not be written")
     assert error_of(os.open, m.mnt / "f", os.O_RDWR) == "EACCES"
     assert error_of(os.truncate, m.mnt / "f", 0) == "EACCES"
+    assert not has_writers(m.stored("f")), "who is refused leaves nothing open"
     assert (m.mnt / "f").read_bytes() == page(1)
 
 
