@@ -4,6 +4,7 @@
 #include "fs/file/discard.h"
 #include "fs/file/share.h"
 #include "fs/file/sync.h"
+#include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 #include "fs/stats.h"
 #include "fs/workspace.h"
@@ -122,15 +123,6 @@ static int encode(struct workspace *ws)
 	return rc;
 }
 
-static int store(struct file *f, uint32_t n, struct workspace *ws)
-{
-	struct frame_place place;
-
-	TRY(file_store_chunk(f, n, buf_view(&ws->stored), &place));
-	file_replace_chunk(f, n, &place);
-	return 1;
-}
-
 /*
  * Nobody uses this file through the mount now. A program that writes to it behind our back, even
  * without locks, must not find chunks of ours in its own, or our root in place of its own.
@@ -138,6 +130,27 @@ static int store(struct file *f, uint32_t n, struct workspace *ws)
 static int look_for_others(struct file *f)
 {
 	return frame_compare_root(f->frame) == ROOT_OTHER ? -ESTALE : 0;
+}
+
+/*
+ * As file_store_chunk, and enters it. Whether others have written is looked at right before the
+ * bytes are: to find space for the first ones, the headers of all chunks are read.
+ */
+static int store(struct file *f, uint32_t n, struct view stored)
+{
+	struct frame_place place;
+
+	caps_note(f->inode, f->fd);
+	TRY(frame_alloc(f->frame, n, (uint32_t)stored.n, &place));
+	int rc = look_for_others(f);
+	if (rc >= 0)
+		rc = frame_write(f->frame, &place, stored);
+	if (rc < 0) {
+		frame_unalloc(f->frame, &place);
+		return rc;
+	}
+	file_replace_chunk(f, n, &place);
+	return 1;
 }
 
 static int commit(struct file *f)
@@ -161,10 +174,8 @@ static int replace(struct file *f, uint32_t n, struct workspace *ws)
 	int rc = file_try_enter_store(f, &how);
 	pthread_rwlock_wrlock(&f->lock);
 	if (rc >= 0 && is_at_rest(f) && n < frame_nchunks(f->frame) &&
-	    frame_stores(f->frame, n, buf_view(&ws->base))) {
-		rc = look_for_others(f);
-		rc = rc < 0 ? rc : store(f, n, ws);
-	}
+	    frame_stores(f->frame, n, buf_view(&ws->base)))
+		rc = store(f, n, buf_view(&ws->stored));
 	pthread_rwlock_unlock(&f->lock);
 	sidecar_leave(&f->sidecar, how);
 	if (rc > 0)

@@ -302,8 +302,12 @@ def test_writers_come_in_between(mount, blosc2, options):
     m.unmount()
 
 
-def test_another_program_is_not_overtaken(mount, work, blosc2):
-    """It writes, without locks, while the commit of what was recompressed waits for the disk."""
+@pytest.mark.parametrize(
+    "n, call", [(1, Fault.SYNC), (12, Fault.READ)], ids=["commit", "next chunk"]
+)
+def test_another_program_is_not_overtaken(mount, work, blosc2, n, call):
+    """It writes, without locks, while the commit of what was recompressed waits for the disk, or
+    the next chunk is read: its own may be where that one would go."""
     m = mount(OPTIONS, start=False)
     fault = Fault(m, work / "fault")
     m.start()
@@ -312,10 +316,10 @@ def test_another_program_is_not_overtaken(mount, work, blosc2):
     cold(m.mnt / "f")
     m.unmount()
     m.options += ",recompress=0.02"
-    fault.set(1, Fault.SYNC, how=Fault.WAIT)
+    fault.set(n, call, how=Fault.WAIT)
     m.start()
     try:
-        wait_until(fault.came, 60, "the commit of what was recompressed")
+        wait_until(fault.came, 60, "a moment before the commit of what was recompressed")
         open_frame(m.stored("f"), mode="a").append_data(more)
     finally:
         fault.set(0)
