@@ -95,6 +95,18 @@ static bool too_much(const struct frame *f, uint64_t nfree)
 	return nfree > (f->space.end - f->info.header_len) / (f->tight ? SHARE_TIGHT : SHARE);
 }
 
+/*
+ * A copy of what is a hole takes room that the hole does not: a file of a few KB may claim any
+ * number of chunks. 0: some file systems do not say what a file takes.
+ */
+static bool is_of_holes(const struct frame *f)
+{
+	const struct space *sp = &f->space;
+	uint64_t used = sp->end - min_u64(sp->end, sp->nfree + sp->nwaiting + sp->nretired);
+	uint64_t taken = io_taken(f->io);
+	return taken && taken < used / 2;
+}
+
 bool frame_wants_compact(const struct frame *f)
 {
 	const struct space *sp = &f->space;
@@ -117,7 +129,7 @@ int frame_compact(struct frame *f, uint64_t step)
 	if (!f->writable || f->state == FRAME_BROKEN)
 		return 0;
 	frame_space_survey(f);
-	if (!too_much(f, f->space.nfree))
+	if (!too_much(f, f->space.nfree) || is_of_holes(f))
 		return 0;
 	struct last *l = mem_zalloc(sizeof *l);
 	if (!l)

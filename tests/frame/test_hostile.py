@@ -335,6 +335,31 @@ def test_chunks_at_the_front_that_are_holes(work):
     assert os.stat(work / "f").st_blocks * 512 < 1 << 20
 
 
+def test_chunks_of_holes_stay_where_they_are(work):
+    """Two thirds of the frame are free, but what is behind that takes no room on the disk."""
+    size, n, gap = 1 << 20, 40, 80 << 20
+    chunk = struct.pack("<BBBBIII", 5, 1, 7, 1, size, size, size + 32) + bytes(16)
+    index = plain_index(*[gap + i * (size + 32) for i in range(n)])
+    area = gap + n * (size + 32)
+    end = 97 + area + len(index) + len(trailer())
+    raw = frame(n * size, size, index, cbytes=area, frame_len=end)
+    with open(work / "f", "wb") as f:
+        f.write(raw[:97])
+        for i in range(n):
+            f.seek(97 + gap + i * (size + 32))
+            f.write(chunk)
+        f.seek(97 + area)
+        f.write(raw[97:])
+    if os.stat(work / "f").st_blocks * 512 > 4 << 20:
+        pytest.skip("files have no holes here")
+    with Tool() as tool:
+        tool.do(f"open {work / 'f'}")
+        tool.do("write 5 abcdef")
+        tool.do("commit sync")
+        tool.do("compact 4194304")
+    assert os.stat(work / "f").st_blocks * 512 < 4 << 20
+
+
 def test_trailers_of_thousands_of_metalayers(work):
     """Each of four thousand marks says that it is the end of the same one."""
     names = [b"%04x" % (i * 40503 % 65536) for i in range(8192)]
