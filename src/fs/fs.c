@@ -87,6 +87,7 @@ void fs_close(struct fs *fs)
 	intent_settle(fs->intent, &fs->sync_failed);
 	intent_close(fs->intent);
 	checkpoint_close(fs->checkpoint);
+	workspace_end_spare();
 	pool_close(fs->pool);
 	budget_close(fs->budget);
 	assert(!fs->uncommitted.oldest);

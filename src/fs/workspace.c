@@ -12,6 +12,13 @@
 
 static pthread_key_t key;
 
+/* One more, for whichever thread borrows it. */
+static struct {
+	pthread_mutex_t lock;
+	struct workspace *ws;  /* under lock; NULL before its first use, and while it is lent */
+	struct workspace *own; /* under lock: of the thread that has borrowed it              */
+} spare = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
 static void workspace_free(void *p)
 {
 	struct workspace *w = p;
@@ -77,6 +84,31 @@ void workspace_trim(void)
 	workspace_done(&w->stored);
 	workspace_done(&w->base);
 	workspace_done(&w->plain);
+}
+
+bool workspace_borrow(void)
+{
+	if (pthread_mutex_trylock(&spare.lock) != 0)
+		return false;
+	spare.own = pthread_getspecific(key);
+	if (pthread_setspecific(key, spare.ws) == 0)
+		return true;
+	pthread_mutex_unlock(&spare.lock);
+	return false;
+}
+
+void workspace_return(void)
+{
+	spare.ws = pthread_getspecific(key);
+	pthread_setspecific(key, spare.own);
+	pthread_mutex_unlock(&spare.lock);
+}
+
+void workspace_end_spare(void)
+{
+	if (spare.ws)
+		workspace_free(spare.ws);
+	spare.ws = NULL;
 }
 
 void workspace_end(void)

@@ -36,6 +36,17 @@ NODISCARD int workspace_init(void);
  */
 struct parallel *workspace_parallel(struct workspace *w, struct pool *pool);
 
+/*
+ * Gives the calling thread another workspace than its own, until workspace_return. There is one for
+ * all threads, so that not each of those that serve the kernel keeps buffers for large chunks.
+ * False: somebody else has it.
+ */
+bool workspace_borrow(void);
+void workspace_return(void);
+
+/* To be called before the pool is closed, when nobody borrows any more. */
+void workspace_end_spare(void);
+
 /* To be called when the bytes are not needed any more: frees a buffer that is too large to keep. */
 void workspace_done(struct buf *b);
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -169,6 +170,34 @@ def test_a_small_file_is_encoded_behind_its_write(mount, content, size, before):
     m.remount()
     assert (m.mnt / "f").read_bytes() == before + content + b"more"
     assert (m.mnt / "f").stat().st_mtime == 1
+
+
+def threads(m):
+    """(processor time in ns, how often it slept) of each thread of the daemon, by its number."""
+    found = {}
+    for task in Path(f"/proc/{m.proc.pid}/task").iterdir():
+        slept = re.search(r"^voluntary_ctxt_switches:\t(\d+)$", (task / "status").read_text(), re.M)
+        found[task.name] = int((task / "schedstat").read_text().split()[0]), int(slept[1])
+    return found
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("size", [30_000, 150_000, 900_000])
+def test_who_waits_for_the_only_chunk_stores_it(mount, content, size):
+    """To wake a worker for that, and to be woken by it, took longer than all else."""
+    m = mount(FIXED + ",workers=1")
+    before = threads(m)
+    (m.mnt / "large").write_bytes(content)
+    after = threads(m)
+    worker = max(after, key=lambda t: after[t][0] - before.get(t, (0,))[0])
+    (m.mnt / "f").write_bytes(content[:size])
+    slept = threads(m)[worker][1]
+    for _ in range(40):
+        with open(m.mnt / "f", "ab") as f:
+            f.write(b"one more line of it\n")
+    assert threads(m)[worker][1] - slept < 10
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == content[:size] + b"one more line of it\n" * 40
 
 
 def test_requests_by_kind(mount):

@@ -211,25 +211,40 @@ static void submit(struct file *f, struct dirty_chunk *c)
 		pool_submit(f->fs->pool, &c->job, POOL_LATER);
 }
 
-/* The only DIRTY chunk, if it is small: FLUSHING now, and for the calling thread to store. */
-static struct dirty_chunk *begin_small_locked(struct file *f)
+/*
+ * True: the only DIRTY chunk, which has up to `most` bytes, is FLUSHING now. *own: for the calling
+ * thread to store; NULL: a worker gets it once there is memory for that.
+ */
+static bool begin_only_locked(struct file *f, uint32_t most, struct dirty_chunk **own)
 {
 	struct dirty_chunk *c = dirty_set_from(&f->dirty.dirty, 0);
 
+	*own = NULL;
 	if (!c || f->dirty.dirty.count > 1 || f->dirty.flushing.count ||
-	    frame_chunk_span(f->frame, c->n).len > SMALL || !start_flushing(f, c))
-		return NULL;
-	buffers_none(c); /* so small that they need not be counted */
-	return c;
+	    frame_chunk_span(f->frame, c->n).len > most || !start_flushing(f, c))
+		return false;
+	c->job.run = flush_run;
+	if (c->len <= SMALL)
+		buffers_none(c); /* so small that they need not be counted */
+	else if (!buffers_take(c))
+		return true;
+	*own = c;
+	return true;
 }
 
-void flush_small(struct file *f)
+bool flush_only(struct file *f)
 {
+	struct dirty_chunk *own;
+	bool lent = workspace_borrow();
+
 	pthread_rwlock_wrlock(&f->lock);
-	struct dirty_chunk *c = begin_small_locked(f);
+	bool begun = begin_only_locked(f, lent ? FLUSH_WHOLE : SMALL, &own);
 	pthread_rwlock_unlock(&f->lock);
-	if (c)
-		flush_run(&c->job);
+	if (own)
+		flush_run(&own->job);
+	if (lent)
+		workspace_return();
+	return begun;
 }
 
 bool flush_early_suits(uint64_t end)
@@ -244,7 +259,7 @@ void flush_early(struct file *f, uint64_t end)
 	pthread_rwlock_wrlock(&f->lock);
 	/* Fsyncs in quick succession go to the log, without any of this. */
 	if (frame_size(f->frame) == end && !f->unsynced.quick)
-		c = begin_small_locked(f);
+		(void)begin_only_locked(f, SMALL, &c);
 	pthread_rwlock_unlock(&f->lock);
 	if (c)
 		flush_run(&c->job);

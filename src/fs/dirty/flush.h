@@ -44,13 +44,18 @@ unsigned flush_submit_batch(struct file *f, unsigned most);
  */
 NODISCARD int flush_wait(struct file *f);
 
-/* If one small chunk is all that is DIRTY, stores it on the calling thread. */
-void flush_small(struct file *f);
+/*
+ * If one chunk of up to FLUSH_WHOLE bytes is all that is DIRTY, stores it on the calling thread,
+ * which would only wait for a worker: waking that, and being woken by it, takes longer than to
+ * encode a block. Of larger chunks than SMALL (flush.c) one thread at a time does so; others leave
+ * them to the workers. False: there is no such chunk. True: flush_wait says how it went.
+ */
+bool flush_only(struct file *f);
 
 /*
  * True: a write from the kernel's cache that ends there may be the last one before a small file is
  * closed, as a part of a page is sent at the end of what a program has written. Then flush_early,
- * behind the answer to it, does what flush_small does if the file still ends there: the kernel has
+ * behind the answer to it, does what flush_only does if the file still ends there: the kernel has
  * other requests to send before it waits for that. The file must not be freed meanwhile.
  */
 bool flush_early_suits(uint64_t end);

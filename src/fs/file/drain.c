@@ -53,11 +53,11 @@ int file_drain(struct file *f)
 {
 	struct batches b = {.most = FLUSH_ALL, .stuck = UINT_MAX};
 
-	flush_small(f);
 	IGNORE(flush_wait(f)); /* what failed before is DIRTY again and gets its next try now */
 	b.waiting = count_dirty(f);
 	for (;;) {
-		unsigned before = b.waiting, flushing = flush_submit_batch(f, b.most);
+		unsigned before = b.waiting;
+		bool flushing = flush_only(f) || flush_submit_batch(f, b.most) > 0;
 		int rc = flush_wait(f);
 		b.waiting = count_dirty(f);
 		unsigned landed = before > b.waiting ? before - b.waiting : 0;
