@@ -37,6 +37,11 @@ def chunks_of(blosc2, path):
     return [frame.get_chunk(i) for i in range(frame.nchunks)]
 
 
+def append(path, data):
+    with open(path, "ab", buffering=0) as f:
+        f.write(data)
+
+
 def write_in_order(path, data, piece=1 << 18):
     write_pieces(path, data, range(0, len(data), piece), piece)
 
@@ -138,6 +143,23 @@ def test_same_bytes_in_another_order(mount, blosc2, options):
         assert [i for i in different if len(other[i]) > 32] == []
     for i in range(len(orders)):
         assert stored_bytes(blosc2, m.stored(f"f{i}")) == data
+
+
+def test_blocks_beside_filtered_ones_get_their_level(mount, blosc2):
+    """The header of a file that began small names the level for bytes that no filter helps."""
+    m = mount("commit=0")
+    numbers = walk_f8()[:300_080]
+    for name in "f", "g":
+        (m.mnt / name).write_bytes(numbers[:800])
+        append(m.mnt / name, numbers[800:300_000])
+    os.setxattr(m.mnt / "g", "user.cframefs.pipeline", b"zstd:1")
+    for name in "f", "g":
+        append(m.mnt / name, numbers[300_000:])
+    m.unmount()
+    assert blosc2.open(str(m.stored("f")), mode="r").cparams.clevel == 2
+    [chunk] = chunks_of(blosc2, m.stored("f"))
+    assert any(chunk[16:22]), "it has filters"
+    assert chunks_of(blosc2, m.stored("g")) == [chunk]
 
 
 def test_the_choice_follows_the_data(mount, blosc2):

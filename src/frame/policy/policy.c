@@ -327,6 +327,17 @@ struct pipeline policy_header(struct policy *p)
 	return out;
 }
 
+struct pipeline policy_beside(struct policy *p, const uint8_t filter[FILTER_SLOTS])
+{
+	static const uint8_t none[FILTER_SLOTS];
+	struct pipeline out = policy_header(p);
+
+	if (p->tuned && p->free_level && memcmp(filter, none, sizeof none) != 0 &&
+	    out.level > p->base.level)
+		out.level = p->base.level;
+	return out;
+}
+
 bool policy_first_choice(struct policy *p, struct pipeline *out)
 {
 	pthread_mutex_lock(&p->lock);

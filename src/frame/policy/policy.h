@@ -123,6 +123,12 @@ bool policy_admit(struct policy *p, const struct policy_guest *g, bool *adopted)
 /* The pipeline of the chunks to come, in the form in which a header names it. */
 struct pipeline policy_header(struct policy *p);
 
+/*
+ * The same for blocks that get a place among those of a stored chunk with these filters. A level
+ * above the base's was chosen for bytes that no filter helps, as the first ones of the file were.
+ */
+struct pipeline policy_beside(struct policy *p, const uint8_t filter[FILTER_SLOTS]);
+
 /* True once, after the first choice for an empty file: *out is what its header shall name. */
 bool policy_first_choice(struct policy *p, struct pipeline *out);
 

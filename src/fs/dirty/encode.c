@@ -146,7 +146,7 @@ static bool few_blocks(const struct dirty_chunk *c, const struct chunk *base)
 /* 0: ws->stored has the chunk. 1: it has to be encoded as a whole. */
 static int patch(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws)
 {
-	struct pipeline level = policy_header(&c->file->policy);
+	struct pipeline level = policy_beside(&c->file->policy, base->filter);
 	struct chunk_patch p = {.chunk = base, .stored = buf_view(&ws->base), .pipeline = &level,
 				.nbytes = c->len};
 
