@@ -15,10 +15,12 @@
 #include "fs/stats.h"
 #include "fs/stopper.h"
 
+#include <linux/magic.h>
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mount.h>
+#include <sys/statfs.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
@@ -84,6 +86,18 @@ static void tell_mount_of(const struct options *o, dev_t backing)
 	mounts_close(&m);
 }
 
+/*
+ * What autofs has there waits for a mount: ours, where fstab says x-systemd.automount. Only a mount
+ * by a process of the automounter's group gets by it, see announce.
+ */
+static bool has_mount(const char *mountpoint, const struct statx *stx)
+{
+	struct statfs fs;
+
+	return stx->stx_attributes & STATX_ATTR_MOUNT_ROOT &&
+	       (statfs(mountpoint, &fs) < 0 || fs.f_type != AUTOFS_SUPER_MAGIC);
+}
+
 /* Checks the two directories while problems can still be reported on the terminal. */
 static int check_places(const struct options *o)
 {
@@ -101,7 +115,7 @@ static int check_places(const struct options *o)
 		return complain("mount point", o->mountpoint, -errno);
 	if (!S_ISDIR(stx.stx_mode))
 		return complain("mount point", o->mountpoint, -ENOTDIR);
-	if (stx.stx_attributes & STATX_ATTR_MOUNT_ROOT && !o->nonempty)
+	if (!o->nonempty && has_mount(o->mountpoint, &stx))
 		return refuse("mount point", o->mountpoint,
 			      "a file system is mounted there already; umount it first");
 	/* Mounted on each other, neither could be unmounted: each would keep the other busy. */
@@ -180,6 +194,11 @@ static void announce(void *ctx)
 		log_info("%s: mounted", a->mountpoint);
 		return;
 	}
+	/*
+	 * Not before: autofs lets everybody wait for the mount but the automounter's process group,
+	 * which mount(8) and we are started in. Who mounts and then looks at it must be in there.
+	 */
+	setsid();
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (write(a->pipe, "", 1) != 1)
 		log_warn("nobody waits for the mount");
@@ -246,7 +265,6 @@ static int daemonize(const struct options *o)
 		return complain("fork", o->mountpoint, -errno);
 	if (pid == 0) {
 		close(fds[0]);
-		setsid();
 		if (chdir("/") < 0)
 			_exit(1);
 		_exit(run(o, fds[1]) < 0 ? 1 : 0);

@@ -1,11 +1,15 @@
 """How a daemon begins and ends: it leaves the terminal once the mount answers, and flushes and
 unmounts when it is asked to end."""
 
+import contextlib
+import ctypes
+import fcntl
 import itertools
 import os
 import resource
 import select
 import signal
+import struct
 import subprocess
 import threading
 import time
@@ -51,6 +55,59 @@ def test_mounted_over_itself(dirs, below):
     wait_until(lambda: not daemon_of(top), 20, "end of the daemon")
     assert sorted(os.listdir(backing)) == ["f.b2frame", "plain"]
     assert attempt(CFRAME, "cat", backing / "f.b2frame", text=False).stdout == data
+
+
+AUTOFS_READY, AUTOFS_CATATONIC = 0x9360, 0x9362
+
+
+@contextlib.contextmanager
+def autofs(mnt):
+    """What systemd has at a mount point with x-systemd.automount, its part played by our process
+    group: yields where it says that somebody waits, and a descriptor to answer by."""
+    heard, said = os.pipe()
+    how = f"fd={said},pgrp={os.getpgrp()},minproto=5,maxproto=5,direct"
+    libc = ctypes.CDLL(None, use_errno=True)
+    made = libc.mount(b"test", os.fsencode(mnt), b"autofs", 0, how.encode())
+    os.close(said)
+    if made < 0:
+        os.close(heard)
+        pytest.skip(f"no autofs: {os.strerror(ctypes.get_errno())}")
+    top = os.open(mnt, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield heard, top
+    finally:
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(top, AUTOFS_CATATONIC)  # nobody waits any more
+        for fd in (top, heard):
+            os.close(fd)
+        umount(mnt, "-l")
+
+
+def test_mounted_when_somebody_comes(dirs):
+    """By x-systemd.automount in fstab. It was "mounted there already"; and the daemon may not leave
+    the automounter's process group before it is mounted, or waits for itself."""
+    backing, mnt = dirs
+    (backing / "plain").write_bytes(b"here")
+    with autofs(mnt) as (heard, top):
+        visitor = subprocess.Popen(
+            ["ls", mnt], stdout=subprocess.PIPE, text=True, start_new_session=True
+        )
+        try:
+            assert select.select([heard], [], [], 60 * SLOWNESS)[0], "nobody is waited for"
+            (token,) = struct.unpack_from("=8xI", os.read(heard, 1024))
+            got = attempt(DAEMON, backing, mnt)
+            assert got.returncode == 0 and got.stderr == "", got
+            fcntl.ioctl(top, AUTOFS_READY, token)
+            assert visitor.communicate(timeout=60 * SLOWNESS) == ("plain\n", None)
+            (pid,) = daemon_of(mnt)
+            assert os.getsid(pid) == pid, "did not leave the terminal"
+            one_line_refusal(attempt(DAEMON, backing, mnt), str(mnt), "mounted there already")
+            assert umount(mnt).returncode == 0
+        finally:
+            if is_mounted(mnt):
+                umount(mnt, "-l")
+            visitor.kill()
+            visitor.wait()
 
 
 def test_daemonizes_once_the_mount_answers(dirs):
