@@ -3,8 +3,10 @@ or the mount is refused."""
 
 import contextlib
 import errno
+import fcntl
 import mmap
 import os
+import select
 import signal
 import stat
 import threading
@@ -13,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+import libblosc
+from libchunk import Chunk
 from libdata import blob
 from libfault import Fault
 from libfull import put_direct
@@ -27,8 +31,8 @@ from libintent import (
     patch,
     records,
 )
-from libmount import MountFailed, wait_until
-from libposix import NOBODY, as_nobody, error_of, write_at
+from libmount import SLOWNESS, MountFailed, wait_until
+from libposix import NOBODY, as_nobody, error_of, read_direct, write_at
 from libstats import stats
 
 CHUNK = 64 << 10
@@ -59,6 +63,79 @@ def test_a_chunk_that_is_lost_is_in_the_log(mount):
     os.close(fd)
     m.unmount()
     assert len(records(m.backing / ASIDE)) == 1
+
+
+class LogPipe:
+    """The log of a daemon that starts from now on goes through a pipe, which can be stopped up."""
+
+    def __init__(self, m):
+        self.ends, self.log, self.open = os.pipe(), m.log, True
+        fcntl.fcntl(self.ends[1], fcntl.F_SETPIPE_SZ, 4096)
+        to = f"/proc/{os.getpid()}/fd/{self.ends[1]}"
+        m.argv = ["sh", "-c", f'exec "$@" 2>{to}', "sh", *m.argv]
+        self.thread = threading.Thread(target=self.pass_on, daemon=True)
+        self.thread.start()
+
+    def pass_on(self):
+        with open(self.log, "ab", buffering=0) as log:
+            while self.open:
+                if select.select(self.ends[:1], [], [], 0.1)[0]:
+                    log.write(os.read(self.ends[0], 4096))
+
+    def stop_up(self):
+        """Whoever logs a line waits from now on."""
+        self.open = False
+        self.thread.join()
+        os.set_blocking(self.ends[1], False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(self.ends[1], b"\n")
+
+    def clear(self):
+        self.open = True
+        self.thread = threading.Thread(target=self.pass_on, daemon=True)
+        self.thread.start()
+
+    def close(self):
+        self.open = False
+        self.thread.join()
+        for end in self.ends:
+            os.close(end)
+
+
+def test_a_chunk_that_is_lost_while_the_log_takes_its_bytes(mount):
+    """The worker that has lost it is about to say so. An fsync then finds the old bytes in its
+    place, and must not be told that these are what was written."""
+    m = mount("commit=1,chunksize=64K,blocksize=16K,codec=zstd,level=3")
+    fd, data = made(m)
+    os.close(fd)
+    m.unmount()
+    raw = libblosc.open_frame(m.stored("a")).get_chunk(0)
+    frame = bytearray(m.stored("a").read_bytes())
+    frame[frame.index(raw) + Chunk(raw).starts[3] + 9] ^= 0x20
+    m.stored("a").write_bytes(frame)
+    pipe = LogPipe(m)
+    m.start()
+    m.allow("a.b2frame: (read|what was written)", "keeps what was synced")
+    fd = os.open(m.mnt / "a", os.O_RDWR)
+    pipe.stop_up()
+    late = threading.Timer(30 * SLOWNESS, pipe.clear)  # if the fsync waits for the worker
+    late.start()
+    try:
+        for n in range(64):
+            os.pwrite(fd, bytes(100), n * CHUNK + 100)
+        wait_until(lambda: read_direct(m.mnt / "a", PAGE)[100:200] == data[100:200], 4)
+        told = error_of(os.fsync, fd)
+    finally:
+        late.cancel()
+        late.join()
+        if not pipe.open:
+            pipe.clear()
+    assert told == "EIO"
+    m.expect_log(r"what was written to chunk 0 is lost")
+    os.close(fd)
+    m.unmount()
+    pipe.close()
 
 
 def test_a_chunk_that_is_lost_and_not_in_the_log(mount):

@@ -76,7 +76,7 @@ struct outcome {
 	struct frame_place place; /* ENCODED: where it is in the frame */
 };
 
-static void lose(struct file *f, uint32_t n, int rc)
+static void tell_lost(struct file *f, uint32_t n, int rc)
 {
 	char name[NAME_MAX + 1], text[160];
 
@@ -85,7 +85,6 @@ static void lose(struct file *f, uint32_t n, int rc)
 		err_text(rc, text, sizeof text));
 	/* If part of it was synced, the intent log may now have the only copy. */
 	intent_link_aside(f->fs->intent, &f->unsynced.mark);
-	file_lose(f, rc);
 }
 
 /*
@@ -103,6 +102,7 @@ static bool land(struct file *f, struct dirty_chunk *c, const struct outcome *o)
 		file_replace_chunk(f, c->n, &o->place);
 		dirty_free(f, c);
 	} else if (o->damaged) {
+		file_lose(f, o->rc); /* before the log takes old bytes for what was written */
 		dirty_free(f, c);
 		kept = false;
 	} else {
@@ -176,7 +176,7 @@ static void flush_run(struct pool_job *job)
 	int rc = o.rc < 0 ? o.rc : 0;
 	bool kept = land(f, c, &o);
 	if (!kept)
-		lose(f, n, rc);
+		tell_lost(f, n, rc);
 
 	workspace_trim();
 	buffers_end(f->fs, &held);

@@ -138,7 +138,7 @@ static int sync_once(struct file *f, enum durability how)
 	if (how == COMMIT_SYNC || file_changed(f)) {
 		rc = sync_gated(f, how);
 	} else {
-		IGNORE(flush_wait(f)); /* a worker that has lost a chunk may not have told yet */
+		IGNORE(flush_wait(f)); /* who has lost a chunk may not have kept the log yet */
 		if (!file_changed(f)) {
 			/* gone, perhaps, by the write of a chunk that did not stay */
 			IGNORE(file_put_caps_back(f, COMMIT_LATER));
