@@ -45,7 +45,7 @@ void large_close(struct large *l)
 {
 	if (!l)
 		return;
-	assert(!l->taken && !l->used && !l->first);
+	assert(!l->taken && !l->used && !l->pressed && !l->first);
 	pthread_mutex_destroy(&l->lock);
 	mem_free(l);
 }

@@ -21,7 +21,7 @@ struct large;
 
 /* Borrows the cache, whose share it lends; -ENOMEM. */
 NODISCARD int large_open(struct large **l, struct cache *cache);
-void large_close(struct large *l); /* with nothing taken; NULL is fine */
+void large_close(struct large *l); /* with nothing taken or counted; NULL is fine */
 
 /* The most that large_take can grant. */
 uint64_t large_most(const struct large *l);
