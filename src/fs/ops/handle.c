@@ -36,6 +36,24 @@ struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_i
 	return h;
 }
 
+/*
+ * True: we may not read the file. The kernel's cache would read the rest of each page that is
+ * written in part; so it is not to use it.
+ */
+static bool may_only_write(int fd)
+{
+	return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY;
+}
+
+/*
+ * Past its cache the kernel gives a file no new time, and goes on to show its own: then the change
+ * counts as another program's, so that the next lookup gets another inode (detach_if_changed).
+ */
+static void end_plain_writer(struct handle *h)
+{
+	ops_plain_end(h->inode, may_only_write(h->fd) ? -1 : h->fd);
+}
+
 void ops_close_handle(struct fs *fs, struct handle *h)
 {
 	struct inode *n = h->inode;
@@ -47,7 +65,7 @@ void ops_close_handle(struct fs *fs, struct handle *h)
 	n->nwriters -= h->writable && h->file;
 	pthread_mutex_unlock(&n->lock);
 	if (h->writable && h->fd >= 0)
-		ops_plain_end(n, h->fd);
+		end_plain_writer(h);
 	if (h->file)
 		file_put(fs, n);
 	if (h->dir)
@@ -141,15 +159,6 @@ static int open_plain(struct fs *fs, struct inode *n, int flags)
 	if (fd < 0 || !writable)
 		ops_plain_end(n, fd);
 	return fd;
-}
-
-/*
- * True: we may not read the file. The kernel's cache would read the rest of each page that is
- * written in part; so it is not to use it.
- */
-static bool may_only_write(int fd)
-{
-	return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_WRONLY;
 }
 
 /*

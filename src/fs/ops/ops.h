@@ -96,7 +96,8 @@ void ops_changed(struct fs *fs, struct inode *n, int fd);
 
 /*
  * Enclose what changes a plain file, by any descriptor: its attributes afterwards are those of our
- * change. If they differ later, another program has changed it. fd < 0: nothing was changed.
+ * change. If they differ later, another program has changed it. fd < 0: nothing was changed, or
+ * the kernel is to look at it anew.
  */
 void ops_plain_begin(struct inode *n);
 void ops_plain_end(struct inode *n, int fd);
