@@ -97,14 +97,13 @@ static bool too_much(const struct frame *f, uint64_t nfree)
 
 /*
  * A copy of what is a hole takes room that the hole does not: a file of a few KB may claim any
- * number of chunks. 0: some file systems do not say what a file takes.
+ * number of chunks.
  */
 static bool is_of_holes(const struct frame *f)
 {
 	const struct space *sp = &f->space;
 	uint64_t used = sp->end - min_u64(sp->end, sp->nfree + sp->nwaiting + sp->nretired);
-	uint64_t taken = io_taken(f->io);
-	return taken && taken < used / 2;
+	return io_taken(f->io) < used / 2;
 }
 
 bool frame_wants_compact(const struct frame *f)

@@ -1,8 +1,8 @@
 /*
  * A file system that can little: SOURCE, shown at MOUNTPOINT without hard links, attributes,
- * renames with flags, setting one time alone, and lasting inode numbers, which libfuse gives in the
- * order of lookups. As FAT and NTFS do, it may have names of more than 255 bytes: whatever is
- * called "long" gets one.
+ * renames with flags, setting one time alone, a word on how many blocks a file takes, and lasting
+ * inode numbers, which libfuse gives in the order of lookups. As FAT and NTFS do, it may have names
+ * of more than 255 bytes: whatever is called "long" gets one.
  *
  * With "links" behind these it has hard links, and the numbers of SOURCE. But as libfuse has it,
  * each name is a file, and what was opened by one of them fails when that is gone.
@@ -45,8 +45,12 @@ static const char *relative(const char *path)
 
 static int poor_getattr(const char *path, struct stat *st, struct fuse_file_info *fi)
 {
-	return result(fi ? fstat((int)fi->fh, st)
-			 : fstatat(source, relative(path), st, AT_SYMLINK_NOFOLLOW));
+	int rc = result(fi ? fstat((int)fi->fh, st)
+			   : fstatat(source, relative(path), st, AT_SYMLINK_NOFOLLOW));
+
+	if (rc == 0)
+		st->st_blocks = 0;
+	return rc;
 }
 
 static int poor_readdir(const char *path, void *out, fuse_fill_dir_t fill, off_t at,

@@ -495,3 +495,21 @@ def test_a_lock_file_of_somebody_else(machines, work, content):
         got = attempt(DAEMON, there.path, work / "second")
     name = content[:1].decode() or "unknown"
     assert got.returncode == 1 and f"on another machine, '{name}'\n" in got.stderr, got
+
+
+def test_a_chunk_of_many_blocks_is_proven_where_nobody_says_what_files_take(mount, poor):
+    """What a hole may claim to be is bounded by that, and this is none: its head takes 17 MB."""
+    options = "chunksize=64M,blocksize=64,pipeline=lz4:1,dirty_max=256M,commit=1"
+    m = mount(options, backing=poor.path)
+    data = (b"a" * 64 + b"b" * 64) * (425 << 10)
+    (m.mnt / "f").write_bytes(data)
+    backing = m.stored("f")
+    wait_until(lambda: backing.read_bytes()[30:38] == len(data).to_bytes(8, "big"), 60, "commit")
+    assert backing.stat().st_blocks == 0
+    m.kill()
+    poor.end()
+    poor.start()  # another mount, of which nobody knows what the disk got
+    m.start()
+    with open(m.mnt / "f", "rb") as f:
+        assert f.seek(-PAGE, os.SEEK_END) == len(data) - PAGE
+        assert f.read() == data[-PAGE:]

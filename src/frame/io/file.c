@@ -130,10 +130,13 @@ static uint64_t file_next_data(struct io *io, uint64_t at)
 	return (uint64_t)data;
 }
 
+/* No blocks: some file systems do not say what a file takes. A frame takes one at least. */
 static uint64_t file_taken(struct io *io)
 {
 	struct stat st;
-	return fstat(fd_of(io), &st) < 0 ? UINT64_MAX : (uint64_t)st.st_blocks * 512;
+	if (fstat(fd_of(io), &st) < 0 || !st.st_blocks)
+		return UINT64_MAX;
+	return (uint64_t)st.st_blocks * 512;
 }
 
 static uint64_t file_changed(struct io *io)
