@@ -179,6 +179,27 @@ static int remount(const struct options *o)
 		      "was mounted to be read only; unmount it, and mount it anew without ro");
 }
 
+/*
+ * What a terminal sends a daemon that has not left it yet, beside what the stopper waits for: that
+ * would leave a mount without a daemon, or with one that is stopped. The parent obeys these.
+ */
+static struct key {
+	int sig;
+	void (*before)(int);
+} keys[] = {{SIGQUIT, SIG_DFL}, {SIGTSTP, SIG_DFL}, {SIGTTOU, SIG_DFL}};
+
+static void ignore_keys(void)
+{
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		keys[i].before = signal(keys[i].sig, SIG_IGN);
+}
+
+static void heed_keys(void)
+{
+	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+		signal(keys[i].sig, keys[i].before);
+}
+
 /* How a daemon tells its parent that the mount answers: a byte through a pipe. */
 struct announce {
 	int pipe;
@@ -199,6 +220,7 @@ static void announce(void *ctx)
 	 * which mount(8) and we are started in. Who mounts and then looks at it must be in there.
 	 */
 	setsid();
+	heed_keys();
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (write(a->pipe, "", 1) != 1)
 		log_warn("nobody waits for the mount");
@@ -265,6 +287,7 @@ static int daemonize(const struct options *o)
 		return complain("fork", o->mountpoint, -errno);
 	if (pid == 0) {
 		close(fds[0]);
+		ignore_keys();
 		if (chdir("/") < 0)
 			_exit(1);
 		_exit(run(o, fds[1]) < 0 ? 1 : 0);

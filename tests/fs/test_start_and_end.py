@@ -17,6 +17,7 @@ import time
 import pytest
 
 from libdata import blob
+from libfault import Fault, preloaded
 from libmount import CFRAME, DAEMON, SLOWNESS, is_mounted, umount, wait_until
 from libposix import NONE_IS_LEFT, error_of, opened_until_none_is_left, sync
 from libprogram import attempt, daemon_of, one_line_refusal
@@ -123,6 +124,28 @@ def test_daemonizes_once_the_mount_answers(dirs):
     assert umount(mnt).returncode == 0
     wait_until(lambda: not daemon_of(mnt), 20, "end of the daemon")
     assert (backing / "f.b2frame").exists()
+
+
+@pytest.mark.parametrize("sig", [signal.SIGQUIT, signal.SIGTSTP], ids=["QUIT", "TSTP"])
+def test_a_key_of_the_terminal_while_it_starts(mount, work, sig):
+    """The daemon leaves the terminal last. The mount stays, and answers, whoever waited for it."""
+    m = mount(start=False)
+    Fault(m, work / "fault").set(0, Fault.LATE_GUARD)  # which it waits for behind the mount
+    start = preloaded("fault_inject", [DAEMON, m.backing, m.mnt], FAULT_INJECT=work / "fault")
+    parent = subprocess.Popen(
+        ["sh", "-c", 'ulimit -c 0; exec "$@"', "sh", *map(str, start)],
+        preexec_fn=lambda: os.setpgid(0, 0),
+    )
+    wait_until(lambda: is_mounted(m.mnt))
+    os.killpg(parent.pid, sig)
+    try:
+        got = attempt("sh", "-c", f"echo written > '{m.mnt}/f' && cat '{m.mnt}/f'")
+        assert got.stdout == "written\n", got
+    finally:
+        os.killpg(parent.pid, signal.SIGCONT)
+        assert parent.wait() in (0, -sig)
+        assert umount(m.mnt).returncode == 0
+        wait_until(lambda: not daemon_of(m.mnt), 20, "end of the daemon")
 
 
 def test_fusermount_unmounts(mount, tool):
