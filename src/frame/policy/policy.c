@@ -329,11 +329,9 @@ struct pipeline policy_header(struct policy *p)
 
 struct pipeline policy_beside(struct policy *p, const uint8_t filter[FILTER_SLOTS])
 {
-	static const uint8_t none[FILTER_SLOTS];
 	struct pipeline out = policy_header(p);
 
-	if (p->tuned && p->free_level && memcmp(filter, none, sizeof none) != 0 &&
-	    out.level > p->base.level)
+	if (p->tuned && p->free_level && !filters_are_none(filter) && out.level > p->base.level)
 		out.level = p->base.level;
 	return out;
 }
