@@ -24,6 +24,7 @@ from libframe import (
     same_index,
     sealed,
     trailer,
+    write_holes,
 )
 from libmount import BUILD, CFRAME, REPO, SLOWNESS
 
@@ -302,12 +303,7 @@ def test_young_chunk_with_a_head_of_holes(work):
     chunk = struct.pack("<BBBBIII", 5, 1, 0x95, 1, most, 20, cbytes) + bytes(16)
     young, sums = struct.pack("<II", 0, 1), struct.pack("<Q", 1)
     raw = marked(most, most, plain_index(0), young=young, sums=sums, room=cbytes)
-    with open(work / "f", "wb") as f:
-        f.write(raw[:97] + chunk)
-        f.seek(97 + cbytes)
-        f.write(raw[97:])
-    if os.stat(work / "f").st_blocks * 512 > 1 << 20:
-        pytest.skip("files have no holes here")
+    write_holes(work / "f", [(0, raw[:97] + chunk), (97 + cbytes, raw[97:])])
     code, _, err, usage = measure(work / "f", None, "info")
     least = run(work / "g", frame(0, -1, b""), "info")[3]
     assert code == 1 and b"head of a chunk" in err
@@ -322,12 +318,8 @@ def test_chunks_at_the_front_that_are_holes(work):
     index = plain_index(*[0] * 10)
     end = 97 + area + len(index) + len(trailer())
     raw = frame(1000, 100, index, cbytes=area, frame_len=end)
-    with open(work / "f", "wb") as f:
-        f.write(raw[:97] + chunk + struct.pack("<II", 36, 0))
-        f.seek(97 + area)
-        f.write(raw[97:])
-    if os.stat(work / "f").st_blocks * 512 > 1 << 20:
-        pytest.skip("files have no holes here")
+    front = raw[:97] + chunk + struct.pack("<II", 36, 0)
+    write_holes(work / "f", [(0, front), (97 + area, raw[97:])])
     with Tool() as tool:
         tool.do(f"open {work / 'f'}")
         tool.do("resize 0")
@@ -339,19 +331,12 @@ def test_chunks_of_holes_stay_where_they_are(work):
     """Two thirds of the frame are free, but what is behind that takes no room on the disk."""
     size, n, gap = 1 << 20, 40, 80 << 20
     chunk = struct.pack("<BBBBIII", 5, 1, 7, 1, size, size, size + 32) + bytes(16)
-    index = plain_index(*[gap + i * (size + 32) for i in range(n)])
-    area = gap + n * (size + 32)
+    places = [gap + i * (size + 32) for i in range(n)]
+    index, area = plain_index(*places), gap + n * (size + 32)
     end = 97 + area + len(index) + len(trailer())
     raw = frame(n * size, size, index, cbytes=area, frame_len=end)
-    with open(work / "f", "wb") as f:
-        f.write(raw[:97])
-        for i in range(n):
-            f.seek(97 + gap + i * (size + 32))
-            f.write(chunk)
-        f.seek(97 + area)
-        f.write(raw[97:])
-    if os.stat(work / "f").st_blocks * 512 > 4 << 20:
-        pytest.skip("files have no holes here")
+    chunks = [(97 + at, chunk) for at in places]
+    write_holes(work / "f", [(0, raw[:97]), *chunks, (97 + area, raw[97:])], 4 << 20)
     with Tool() as tool:
         tool.do(f"open {work / 'f'}")
         tool.do("write 5 abcdef")

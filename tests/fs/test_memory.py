@@ -405,12 +405,7 @@ def test_a_chunk_that_is_a_hole_is_not_written_over(mount):
         cbytes=stored,
         frame_len=97 + stored + 48 + 35,
     )
-    with open(m.backing / "h.b2frame", "wb") as f:
-        f.write(raw[:97] + chunk)
-        f.seek(97 + stored)
-        f.write(raw[97:])
-    if os.stat(m.backing / "h.b2frame").st_blocks * 512 > MiB:
-        pytest.skip("files have no holes here")
+    libframe.write_holes(m.backing / "h.b2frame", [(0, raw[:97] + chunk), (97 + stored, raw[97:])])
     m.start()
     m.allow("h.b2frame: ")
     fd = os.open(m.mnt / "h", os.O_RDWR)

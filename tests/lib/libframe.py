@@ -1,11 +1,13 @@
 """The frame layer behind a pipe: frame_tool of tests/c as a Python object, its model, and what the
 reference makes of its frames."""
 
+import os
 import random
 import struct
 import subprocess
 
 import blosc2
+import pytest
 
 import libblosc
 from libchunk import xxh3
@@ -78,6 +80,17 @@ def lengths(raw):
         frame_len,
         int.from_bytes(raw[frame_len - 22 : frame_len - 18], "big"),
     )
+
+
+def write_holes(path, pieces, most=1 << 20):
+    """A file of these pieces, each with its place, and holes between them, which may claim to be
+    anything and take no room on the disk."""
+    with open(path, "wb") as f:
+        for at, piece in pieces:
+            f.seek(at)
+            f.write(piece)
+    if os.stat(path).st_blocks * 512 > most:
+        pytest.skip("files have no holes here")
 
 
 def sealed(raw, room=0):
