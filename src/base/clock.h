@@ -6,6 +6,7 @@
 #include <time.h>
 
 #define CLOCK_SECOND UINT64_C(1000000000)
+#define CLOCK_MS (CLOCK_SECOND / 1000)
 
 static inline uint64_t clock_ns(struct timespec t)
 {

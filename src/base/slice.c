@@ -1,12 +1,14 @@
 #include "base/slice.h"
 
+#include "base/clock.h"
+
 #include <sched.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* In nanoseconds. The usual one is 1.4 ms on two cores, 2.8 on eight and more. */
-#define LONG_SLICE 10000000u
+/* The usual one is 1.4 ms on two cores, 2.8 on eight and more. */
+#define LONG_SLICE (10 * CLOCK_MS)
 
 /* struct sched_attr of the kernel's first version, whose header does not go with <sched.h>. */
 struct attributes {

@@ -7,7 +7,7 @@
 
 /* The limit, both since the last removal and in all: others may go on removing files. */
 #define SOON (5 * CLOCK_SECOND)
-#define PAUSE_MIN (CLOCK_SECOND / 1000)
+#define PAUSE_MIN CLOCK_MS
 #define PAUSE_MAX (64 * PAUSE_MIN)
 #define PAUSE_ALONE (4 * PAUSE_MIN) /* no other thread is asked to serve meanwhile */
 

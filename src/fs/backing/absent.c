@@ -1,5 +1,6 @@
 #include "fs/backing/absent.h"
 
+#include "base/clock.h"
 #include "base/meter.h"
 
 #include <string.h>
@@ -7,7 +8,7 @@
 /*
  * As long as the kernel may need from its lookup to its request on a busy machine, and no longer.
  */
-#define SHORT_NS 50000000u
+#define SHORT_NS (50 * CLOCK_MS)
 
 void absent_note(struct absent *a, const struct inode *parent, const char *name)
 {

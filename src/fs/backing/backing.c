@@ -1,7 +1,5 @@
 #include "fs/backing/backing.h"
 
-#include "base/clock.h"
-
 #include <linux/magic.h>
 #include <stdio.h>
 #include <sys/resource.h>
@@ -128,7 +126,7 @@ bool backing_is_fresh(struct timespec stamp)
 		return false;
 	if (stamp.tv_sec > now.tv_sec) /* another machine's clock, or a time that somebody set */
 		return true;
-	return (int64_t)(clock_ns(now) - clock_ns(stamp)) < BACKING_STEP_NS;
+	return (int64_t)(clock_ns(now) - clock_ns(stamp)) < (int64_t)BACKING_STEP_NS;
 }
 
 bool backing_is_temporary(int rc)

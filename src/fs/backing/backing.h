@@ -5,6 +5,7 @@
 #ifndef FS_BACKING_BACKING_H
 #define FS_BACKING_BACKING_H
 
+#include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 
@@ -87,7 +88,7 @@ static inline bool same_time(struct timespec a, struct timespec b)
  * True: a file that is changed now may keep this time stamp, since the clock of file systems
  * advances in steps, of less than BACKING_STEP_NS. A stamp in the future counts as fresh, too.
  */
-#define BACKING_STEP_NS 50000000u
+#define BACKING_STEP_NS (50 * CLOCK_MS)
 bool backing_is_fresh(struct timespec stamp);
 
 /* True: such a failure says nothing about the file, and the next attempt may succeed. */

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RETRY_NS 2000000
+#define RETRY_NS (2 * CLOCK_MS)
 
 /* Direct-mapped: a collision costs one more read of a header. 13 MB once all have been used. */
 #define SLOTS 131072
@@ -115,7 +115,7 @@ static int open_entry(const struct backing *b, const struct probe_entry *e)
  * attempt to give it up, which takes most of them a moment.
  */
 #define LEASE_TRIES 50
-#define LEASE_NAP_MAX_NS 1000000
+#define LEASE_NAP_MAX_NS CLOCK_MS
 
 static int open_patiently(const struct backing *b, const struct probe_entry *e)
 {

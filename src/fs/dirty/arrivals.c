@@ -1,10 +1,11 @@
 #include "fs/dirty/arrivals.h"
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/meter.h"
 
 /* The kernel keeps no page dirty for so long: what has not come by then is not on its way. */
-#define PAGES_COME_NS 60000000000u
+#define PAGES_COME_NS (60 * CLOCK_SECOND)
 
 void arrivals_clear(struct arrivals *a)
 {

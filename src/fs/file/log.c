@@ -1,5 +1,6 @@
 #include "fs/file/log.h"
 
+#include "base/clock.h"
 #include "base/meter.h"
 #include "fs/file/read.h"
 #include "fs/file/share.h"
@@ -17,7 +18,7 @@
 #define MANY_RANGES 48u
 #define MANY_CHUNKS 8192u
 #define QUICK_ROW 16u
-#define QUICK_NS 50000000u
+#define QUICK_NS (50 * CLOCK_MS)
 
 /* A record buffer that is larger than this is not kept for the thread's next fsync. */
 #define RECORD_KEPT (1u << 20)

@@ -67,7 +67,7 @@ static int get_inode_locked(struct fs *fs, struct inode *n, const struct opening
 }
 
 /* The longest pause between two looks, as the wait may take half a minute. */
-#define NAP_MAX_NS 5000000
+#define NAP_MAX_NS (5 * CLOCK_MS)
 
 /*
  * Takes n->lock for an open, which has to wait while n->busy is set. While the last user cuts the

@@ -16,7 +16,7 @@
 #define MISSED_MOST 64
 
 /* Reads of an array are waited for so long, before it is read anew. */
-#define READS_END_NS 10000000
+#define READS_END_NS (10 * CLOCK_MS)
 
 void file_revalidate(struct file *f)
 {
@@ -222,7 +222,7 @@ void file_catch_up(struct file *f)
  * write.
  */
 #define WAITING_WRITERS 4
-#define MORE_WAIT_NS 2000000000
+#define MORE_WAIT_NS (2 * CLOCK_SECOND)
 
 void file_wait_for_others(struct file *f)
 {
@@ -292,7 +292,7 @@ int file_enter_commit(struct file *f, enum sidecar_entered *how)
 
 /* A limit in case the lock is free for a moment each time: so many waits, or so long. */
 #define LOCK_WAITS 8
-#define LOCK_WAITS_NS 30000000000
+#define LOCK_WAITS_NS (30 * CLOCK_SECOND)
 
 bool file_lock_comes(struct file *f, int rc, struct lock_wait *w)
 {

@@ -19,15 +19,15 @@
 #include <unistd.h>
 
 /* Waits for the lock end so long after the first try of a row that has failed (sidecar_busy) ... */
-#define PATIENCE_NS 30000000000
+#define PATIENCE_NS (30 * CLOCK_SECOND)
 /* ... provided that the tries have come in close succession for so long, ... */
-#define WATCH_NS 2000000000
+#define WATCH_NS (2 * CLOCK_SECOND)
 /* ... which two tries so far apart do not: in between the lock may have been free. */
-#define SELDOM_NS 1000000000
+#define SELDOM_NS CLOCK_SECOND
 /* Each thread waits so long even then, and holding locks of ours never longer. */
-#define GRACE_NS 50000000
+#define GRACE_NS (50 * CLOCK_MS)
 /* The longest pause between two tries. */
-#define NAP_MAX_NS 5000000
+#define NAP_MAX_NS (5 * CLOCK_MS)
 
 void sidecar_know(struct sidecar *s, const struct sidecar_busy *busy)
 {

@@ -186,7 +186,7 @@ static int try_name(struct inodes *t, struct inode *n, int *fd)
 
 /* How long a request that changes a name may take to tell the inode: some 50 ms. */
 #define TRIES 50
-#define NAP_MAX 1000000
+#define NAP_MAX CLOCK_MS
 
 static int open_by_name(struct inodes *t, struct inode *n)
 {

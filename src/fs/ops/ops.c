@@ -1,5 +1,6 @@
 #include "fs/ops/ops.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/meter.h"
 #include "frame/held.h"
@@ -9,7 +10,7 @@
 
 #include <sys/statvfs.h>
 
-#define TELL_AGAIN_NS 60000000000u
+#define TELL_AGAIN_NS (60 * CLOCK_SECOND)
 
 struct inode *ops_inode(struct fs *fs, fuse_ino_t ino)
 {

@@ -183,7 +183,7 @@ void push_run(struct fs *fs, struct push *p, struct reply *room)
 	serve(waited); /* requests like others: another push need not wait for them */
 }
 
-#define LOOK_EVERY_NS (CLOCK_SECOND / 1000)
+#define LOOK_EVERY_NS CLOCK_MS
 
 void push_end(struct fs *fs)
 {
