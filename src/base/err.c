@@ -50,10 +50,10 @@ void err_clear(void)
 	note = (struct err_note){0};
 }
 
-const char *err_text(int rc, char *out, unsigned room)
+const char *err_text(int rc, char out[static ERR_TEXT_MAX])
 {
 	if ((rc == -EBADMSG || rc == -ENOTSUP) && note.file) {
-		snprintf(out, room, "%s%s (%" PRId64 ") [%s:%d]",
+		snprintf(out, ERR_TEXT_MAX, "%s%s (%" PRId64 ") [%s:%d]",
 			 rc == -ENOTSUP ? "not supported: " : "corrupt: ", note.what, note.value,
 			 note.file, note.line);
 		return out;
@@ -64,8 +64,8 @@ const char *err_text(int rc, char *out, unsigned room)
 	else if (rc == -E2BIG) /* not the system's "Argument list too long" */
 		text = "it takes more memory than the options allow";
 	else /* the GNU strerror_r may answer with a static text and leave `out` alone */
-		text = strerror_r(rc < 0 ? -rc : rc, out, room);
+		text = strerror_r(rc < 0 ? -rc : rc, out, ERR_TEXT_MAX);
 	if (text != out)
-		snprintf(out, room, "%s", text);
+		snprintf(out, ERR_TEXT_MAX, "%s", text);
 	return out;
 }

@@ -79,6 +79,7 @@ void err_clear(void);
  * was recorded; without a note "corrupt" for the former, and otherwise the text
  * of errno. The text lives in `out`.
  */
-const char *err_text(int rc, char *out, unsigned room);
+#define ERR_TEXT_MAX 256
+const char *err_text(int rc, char out[static ERR_TEXT_MAX]);
 
 #endif

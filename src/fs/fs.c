@@ -71,12 +71,12 @@ static int open_parts(struct fs *fs)
 
 int fs_open(struct fs *fs)
 {
-	char text[160];
+	char text[ERR_TEXT_MAX];
 
 	int rc = open_parts(fs);
 	if (rc < 0 && rc != -EBUSY) /* which has been logged where it was found */
 		log_err("backing directory '%s': cannot be mounted: %s", fs->opt.backing,
-			err_text(rc, text, sizeof text));
+			err_text(rc, text));
 	return rc;
 }
 

@@ -97,10 +97,10 @@ static void compact(struct file *f)
 /* Says which file could not be committed, and what becomes of its data. */
 static void tell_failed(struct file *f, int rc, bool ending)
 {
-	char name[NAME_MAX + 1], text[160];
+	char name[NAME_MAX + 1], text[ERR_TEXT_MAX];
 
 	inode_log_name(f->fs->inodes, f->inode, name);
-	err_text(rc, text, sizeof text);
+	err_text(rc, text);
 	if (ending)
 		log_err("%s: the last commit failed: %s", name, text);
 	else

@@ -202,7 +202,7 @@ static bool is_temporary(int rc)
 static bool work_on_all(struct recompress *r, struct inode *n, const struct entry *e)
 {
 	uint32_t next = 0;
-	char text[160];
+	char text[ERR_TEXT_MAX];
 	int rc = 0;
 
 	while (rc == 0) {
@@ -213,9 +213,9 @@ static bool work_on_all(struct recompress *r, struct inode *n, const struct entr
 	if (rc < 0 && !is_temporary(rc))
 		note_known(r, &e->st);
 	if (rc == -EBADMSG || rc == -EIO)
-		log_warn("%s: not recompressed: %s", e->backing, err_text(rc, text, sizeof text));
+		log_warn("%s: not recompressed: %s", e->backing, err_text(rc, text));
 	else if (rc < 0)
-		log_debug("%s: not recompressed: %s", e->backing, err_text(rc, text, sizeof text));
+		log_debug("%s: not recompressed: %s", e->backing, err_text(rc, text));
 	return true;
 }
 

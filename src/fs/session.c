@@ -101,10 +101,10 @@ static void learn_to_cancel(void)
 
 static void log_no_thread(const struct fs *fs, int rc)
 {
-	char text[160];
+	char text[ERR_TEXT_MAX];
 
 	log_err("%s: a thread of the mount could not be started: %s", fs->opt.mountpoint,
-		err_text(rc, text, sizeof text));
+		err_text(rc, text));
 }
 
 static int serve_until_stopped(struct fs *fs, bool *detached)
@@ -150,14 +150,13 @@ static void take_hint(enum fuse_log_level level, const char *fmt, va_list ap)
 /* libfuse lets us in between from 3.14 to 3.18.2; later only if it was built for that. */
 static void attach_wire(struct fs *fs)
 {
-	char text[160];
+	char text[ERR_TEXT_MAX];
 
 	fuse_set_log_func(take_hint);
 	int rc = wire_attach(fs);
 	fuse_set_log_func(take_log);
 	if (rc < 0 && fs->opt.foreground) /* else a word on the terminal at each mount */
-		log_info("the kernel will ask before each write: %s",
-			 err_text(rc, text, sizeof text));
+		log_info("the kernel will ask before each write: %s", err_text(rc, text));
 }
 
 /*

@@ -38,7 +38,7 @@ int main(void)
 {
 	struct cache_counts counts;
 	struct cache_entry *e;
-	char text[100];
+	char text[ERR_TEXT_MAX];
 	pthread_t other;
 	int first, rc = cache_open(&cache, 1 << 20);
 
@@ -51,7 +51,7 @@ int main(void)
 	rc = cache_get(cache, key, CACHE_USE, (struct cache_fill){fail, NULL}, &e);
 	pthread_join(other, NULL);
 	cache_close(cache);
-	err_text(rc, text, sizeof text);
+	err_text(rc, text);
 	bool told = first == -EBADMSG && rc == -EBADMSG && strstr(text, "the cause (7)");
 	if (!told)
 		fprintf(stderr, "%d, %d: %s\n", first, rc, text);

@@ -31,9 +31,9 @@ struct request {
 
 static int fail(struct buf *out, int rc, const char *why)
 {
-	char text[256];
+	char text[ERR_TEXT_MAX];
 	if (!why)
-		why = err_text(rc, text, sizeof text);
+		why = err_text(rc, text);
 	out->n = 0;
 	if (buf_append(out, view_of(why, strlen(why))) < 0)
 		abort();

@@ -173,10 +173,10 @@ static bool is_mixture(const struct file *f, struct view got)
 
 static int complain(const struct file *f, const char *what, int rc, struct state st)
 {
-	char text[256];
+	char text[ERR_TEXT_MAX];
 	printf("file %" PRIu64 ": %s: %s; size %" PRIu64
 	       ", states %zu..%zu, %zu calls, point %" PRIu64 "\n",
-	       f->ino, what, rc < 0 ? err_text(rc, text, sizeof text) : "no such state", st.size,
+	       f->ino, what, rc < 0 ? err_text(rc, text) : "no such state", st.size,
 	       f->allowed, f->nstates, f->ncalls, npoints);
 	return -EIO;
 }

@@ -187,9 +187,9 @@ static bool empty_is_allowed(void)
 
 static int complain(const char *what, int rc, struct state st)
 {
-	char text[256];
+	char text[ERR_TEXT_MAX];
 	printf("%s: %s; size %" PRIu64 ", states %zu..%zu, %zu calls\n", what,
-	       rc < 0 ? err_text(rc, text, sizeof text) : "no such state", st.size, nsafe, nstates,
+	       rc < 0 ? err_text(rc, text) : "no such state", st.size, nsafe, nstates,
 	       disk.ncalls);
 	return -EIO;
 }

@@ -54,7 +54,7 @@ int main(int argc, char **argv)
 	struct frame *f = NULL;
 	struct scratch *s;
 	struct io *io;
-	char text[256];
+	char text[ERR_TEXT_MAX];
 	int fd = argc > 1 ? open(argv[1], O_RDONLY) : -1;
 	if (fd < 0 || io_file_open_take(&io, fd) < 0 || scratch_open(&s) < 0)
 		return 2;
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 	if (rc == 0)
 		rc = run(f, s, argc > 2 ? (uint32_t)atoi(argv[2]) : UINT32_MAX);
 	if (rc < 0)
-		fprintf(stderr, "%s\n", err_text(rc, text, sizeof text));
+		fprintf(stderr, "%s\n", err_text(rc, text));
 	frame_close(f);
 	scratch_close(s);
 	return rc < 0;

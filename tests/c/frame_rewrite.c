@@ -144,7 +144,7 @@ static int run(uint64_t times)
 
 int main(int argc, char **argv)
 {
-	char why[128];
+	char why[ERR_TEXT_MAX];
 	if (argc != 7)
 		return 2;
 	r.name = argv[1];
@@ -160,7 +160,7 @@ int main(int argc, char **argv)
 		rc = run(strtoull(argv[4], NULL, 10));
 	printf("live %" PRIu64 " most %" PRIu64 "\n", r.live, r.most);
 	if (rc < 0)
-		printf("%s\n", err_text(rc, why, sizeof why));
+		printf("%s\n", err_text(rc, why));
 	frame_close(r.f);
 	scratch_close(r.s);
 	free(r.model);

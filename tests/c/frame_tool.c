@@ -500,9 +500,9 @@ int main(void)
 		if (*args)
 			*args++ = 0;
 		int rc = do_line(&t, line, args);
-		char text[256];
+		char text[ERR_TEXT_MAX];
 		if (rc < 0)
-			printf("error %d: %s\n", -rc, err_text(rc, text, sizeof text));
+			printf("error %d: %s\n", -rc, err_text(rc, text));
 		else if (rc == 0)
 			printf("ok\n");
 		fflush(stdout);

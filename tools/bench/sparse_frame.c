@@ -67,7 +67,7 @@ static int make(const char *name, uint32_t nchunks)
 
 int main(int argc, char **argv)
 {
-	char text[200];
+	char text[ERR_TEXT_MAX];
 	long nchunks = argc == 3 ? strtol(argv[2], NULL, 10) : 0;
 
 	if (nchunks < 1 || nchunks > 1 << 24) {
@@ -76,6 +76,6 @@ int main(int argc, char **argv)
 	}
 	int rc = make(argv[1], (uint32_t)nchunks);
 	if (rc < 0)
-		fprintf(stderr, "sparse_frame: %s: %s\n", argv[1], err_text(rc, text, sizeof text));
+		fprintf(stderr, "sparse_frame: %s: %s\n", argv[1], err_text(rc, text));
 	return rc < 0;
 }

@@ -94,8 +94,7 @@ int tool_no_chunk(const char *file, int rc)
 	if (is_contents(AT_FDCWD, file))
 		tool_say("%s: %s", file, tool_no_frame_text(AT_FDCWD, file));
 	else
-		tool_say("%s: is not a Blosc2 frame; as a chunk: %s", file,
-			 err_text(rc, text, sizeof text));
+		tool_say("%s: is not a Blosc2 frame; as a chunk: %s", file, err_text(rc, text));
 	return 1;
 }
 
@@ -105,7 +104,7 @@ const char *tool_err_text(int rc, char text[static TOOL_TEXT_MAX])
 	case -EISDIR: return "is a directory: name a file in it";
 	case -ESPIPE: return "is not a regular file";
 	case -ENOTCONN: return "its daemon is gone; umount it first";
-	default: return err_text(rc, text, TOOL_TEXT_MAX);
+	default: return err_text(rc, text);
 	}
 }
 

@@ -5,6 +5,8 @@
 #ifndef SAY_H
 #define SAY_H
 
+#include "base/err.h"
+
 /* Prints the text as a single line: control characters in names become '?'. */
 void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
@@ -15,7 +17,7 @@ const char *tool_name_text(const char *name);
 int tool_fail(const char *file, int rc);
 
 /* That reason: a constant, or what is put into `text`. */
-#define TOOL_TEXT_MAX 256
+#define TOOL_TEXT_MAX ERR_TEXT_MAX
 const char *tool_err_text(int rc, char text[static TOOL_TEXT_MAX]);
 
 /* For a file that is not a frame, and that could not be read as a chunk either. */

@@ -302,7 +302,7 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 	const struct stat *st = e->st;
 	const char *name = e->name;
 	struct key k = key_of(p, name, st);
-	char text[160];
+	char text[ERR_TEXT_MAX];
 
 	*out = (struct probed){.kind = NODE_PLAIN};
 	if (names_may_be(name, st->st_mode) == NODE_PLAIN)
@@ -323,8 +323,7 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 	int rc = probe_steady(&t, out);
 	if (backing_is_temporary(rc)) {
 		if (!e->silent)
-			log_err("%s: could not be read: %s", name,
-				err_text(rc, text, sizeof text));
+			log_err("%s: could not be read: %s", name, err_text(rc, text));
 		return rc;
 	}
 	if (rc == -EACCES && S_ISREG(st->st_mode)) {
@@ -338,6 +337,6 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 	bool told = remember(&k, out);
 	pthread_mutex_unlock(&p->lock);
 	if (rc < 0 && !told && !(S_ISDIR(st->st_mode) && rc == -ENOENT))
-		log_warn("%s: shown under its own name: %s", name, err_text(rc, text, sizeof text));
+		log_warn("%s: shown under its own name: %s", name, err_text(rc, text));
 	return 0;
 }

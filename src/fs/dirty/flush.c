@@ -78,11 +78,10 @@ struct outcome {
 
 static void tell_lost(struct file *f, uint32_t n, int rc)
 {
-	char name[NAME_MAX + 1], text[160];
+	char name[NAME_MAX + 1], text[ERR_TEXT_MAX];
 
 	inode_log_name(f->fs->inodes, f->inode, name);
-	log_err("%s: what was written to chunk %u is lost: %s", name, n,
-		err_text(rc, text, sizeof text));
+	log_err("%s: what was written to chunk %u is lost: %s", name, n, err_text(rc, text));
 	/* If part of it was synced, the intent log may now have the only copy. */
 	intent_link_aside(f->fs->intent, &f->unsynced.mark);
 }

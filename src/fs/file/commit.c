@@ -43,10 +43,10 @@ int file_sync_inode(struct file *f)
 
 static void tell_caps_lost(struct file *f, int rc)
 {
-	char name[NAME_MAX + 1], text[160];
+	char name[NAME_MAX + 1], text[ERR_TEXT_MAX];
 
 	inode_log_name(f->fs->inodes, f->inode, name);
-	log_err("%s: lost its file capabilities: %s", name, err_text(rc, text, sizeof text));
+	log_err("%s: lost its file capabilities: %s", name, err_text(rc, text));
 }
 
 int file_put_caps_back(struct file *f, enum durability how)

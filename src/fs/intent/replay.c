@@ -192,10 +192,10 @@ static void report(struct replay *x)
 /* Logs the outcome, and removes the log, or keeps what could not be applied. */
 static void finish(struct replay *x, int rc)
 {
-	char text[200];
+	char text[ERR_TEXT_MAX];
 
 	if (rc < 0)
-		log_err(NAMES_INTENT ": %s", err_text(rc, text, sizeof text));
+		log_err(NAMES_INTENT ": %s", err_text(rc, text));
 	if (x->fs->opt.read_only) {
 		report_read_only(x, rc);
 		return;

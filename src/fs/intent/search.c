@@ -15,7 +15,7 @@ struct folder {
 static void try_entry(struct replay *x, const struct folder *in, const char *name)
 {
 	struct entry e = {.fd = -1};
-	char text[200];
+	char text[ERR_TEXT_MAX];
 	size_t stem;
 
 	if (suffix_of(name, &stem) != SUFFIX_FRAME)
@@ -38,8 +38,7 @@ static void try_entry(struct replay *x, const struct folder *in, const char *nam
 	err_clear();
 	int rc = replay_apply(x, in->inode, &e);
 	if (rc < 0)
-		log_err("%s: what was synced last is not in it: %s", name,
-			err_text(rc, text, sizeof text));
+		log_err("%s: what was synced last is not in it: %s", name, err_text(rc, text));
 	x->failed += rc < 0;
 	x->applied += rc > 0;
 }

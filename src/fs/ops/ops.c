@@ -53,7 +53,7 @@ void ops_tell_limit(int rc)
 
 void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)
 {
-	char name[NAME_MAX + 1], text[200];
+	char name[NAME_MAX + 1], text[ERR_TEXT_MAX];
 
 	/* Mistakes of the application: a length beyond the limit, a right that it does not have. */
 	if (rc == -EFBIG || rc == -EROFS || rc == -EACCES)
@@ -61,7 +61,7 @@ void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)
 	if (rc == -E2BIG) /* has been told */
 		return;
 	inode_log_name(fs->inodes, n, name);
-	log_err("%s: %s: %s", name, what, err_text(rc, text, sizeof text));
+	log_err("%s: %s: %s", name, what, err_text(rc, text));
 }
 
 /* Requests nobody waits for, such as read-ahead, that the kernel sends at a time. */
