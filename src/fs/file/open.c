@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "fs/file/load.h"
 #include "fs/file/share.h"
+#include "fs/lease.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -126,23 +127,14 @@ static bool wait_for_lock(struct fs *fs, struct inode *n, struct sidecar_busy *b
 	return comes;
 }
 
-/*
- * Waits for another program that has a lease on the frame: fcntl(2). That may take 45 seconds, and
- * so it is not under n->lock either.
- */
+/* Waits for another program that has a lease on the frame; not under n->lock either. */
 static void wait_for_lease(struct fs *fs, struct inode *n, bool writable)
 {
-	int flags = writable ? O_RDWR : O_RDONLY, fd = inode_pin(fs->inodes, n);
+	int fd = inode_pin(fs->inodes, n);
 
 	if (fd < 0)
 		return;
-	int got = backing_reopen(&fs->backing, fd, flags | O_NONBLOCK);
-	if (got == -EAGAIN) {
-		bool relieved = relief_begin(&fs->relief);
-		got = backing_reopen(&fs->backing, fd, flags);
-		if (relieved)
-			relief_end(&fs->relief);
-	}
+	int got = lease_reopen(fs, fd, writable ? O_RDWR : O_RDONLY);
 	if (got >= 0)
 		close(got);
 	inode_unpin(fs->inodes, n);

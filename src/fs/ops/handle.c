@@ -6,6 +6,7 @@
 #include "fs/file/loss.h"
 #include "fs/file/open.h"
 #include "fs/file/write.h"
+#include "fs/lease.h"
 #include "fs/ops/preload.h"
 #include "fs/ops/push.h"
 
@@ -106,20 +107,6 @@ static int plain_flags(int flags)
 	return flags;
 }
 
-/* Waits for another program that has a lease on the file: fcntl(2). That may take 45 seconds. */
-static int reopen_leased(struct fs *fs, int fd, int flags)
-{
-	int got = backing_reopen(&fs->backing, fd, flags | O_NONBLOCK);
-
-	if (got != -EAGAIN || flags & O_NONBLOCK)
-		return got;
-	bool relieved = relief_begin(&fs->relief);
-	got = backing_reopen(&fs->backing, fd, flags);
-	if (relieved)
-		relief_end(&fs->relief);
-	return got;
-}
-
 static int open_file(struct fs *fs, struct inode *n, int flags)
 {
 	bool writable = is_to_write(flags);
@@ -130,9 +117,9 @@ static int open_file(struct fs *fs, struct inode *n, int flags)
 	TRY(fd);
 	if (cut)
 		flags &= ~O_TRUNC; /* when it is sure to be the right file */
-	int got = reopen_leased(fs, fd, plain_flags(flags));
+	int got = lease_reopen(fs, fd, plain_flags(flags));
 	if (got == -EACCES && (flags & O_ACCMODE) == O_WRONLY) /* we may not read it either */
-		got = reopen_leased(fs, fd, flags & ~(O_APPEND | O_DIRECT | O_NOFOLLOW));
+		got = lease_reopen(fs, fd, flags & ~(O_APPEND | O_DIRECT | O_NOFOLLOW));
 	inode_unpin(fs->inodes, n);
 	TRY(got);
 	if (writable)
