@@ -1,7 +1,7 @@
 #include "fs/inode/caps.h"
 
 #include "base/clock.h"
-#include "base/err.h"
+#include "fs/inode/inode.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -17,11 +17,33 @@
 #ifndef FS_INODE_CAPS_H
 #define FS_INODE_CAPS_H
 
-#include "fs/inode/inode.h"
+#include "base/bytes.h"
+#include "base/err.h"
 
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
+#include <sys/types.h>
+
+struct inode;
 
 #define CAPS_XATTR "security.capability"
+
+/* File capabilities and set-id bits as they were before our own writes. */
+struct caps {
+	pthread_mutex_t lock; /* innermost */
+	bool told_none;       /* the kernel was told that there are none, and none were set since */
+	bool writing;         /* our writes have begun, and what follows is noted */
+	size_t n;             /* bytes of value; 0: the file had none */
+	uint8_t value[24];
+	mode_t mode;          /* permissions; 0: they had no set-id bits */
+	uid_t uid;            /* to whom the file belonged, if they had */
+	gid_t gid;
+	/* Until when (CLOCK_MONOTONIC_COARSE) whoever asks again is told so, too. */
+	_Atomic uint64_t none_until;
+};
 
 /*
  * To be called before we write to the backing file. Notes the capabilities, unless there is a note.

@@ -13,12 +13,14 @@
 #include "base/hash.h"
 #include "base/treap.h"
 #include "fs/backing/entry.h"
+#include "fs/inode/caps.h"
+#include "fs/inode/seen.h"
+#include "fs/inode/times.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <time.h>
 
 struct file;
 struct handle;
@@ -37,43 +39,6 @@ struct inode_key {
 	dev_t dev;
 	ino_t ino;
 	uint64_t kind; /* enum node_kind: a hard link may be seen as bytes and as a frame */
-};
-
-/*
- * Times of the application's last change, while they differ from the backing file's (times.h). A
- * commit sets mtime. ctime cannot be set: ours is shown for as long as the backing file has the
- * ctime that our own commit caused.
- *
- *   pending  shadow  shown
- *   no       no      the backing file's times
- *   yes      any     ours; `shadow` is that of the commit before
- *   no       yes     its mtime, and our ctime, until the backing file has another ctime
- *
- *   -> pending             times_touch (a write), times_hold (before a write of our own)
- *   pending -> shadow      times_committed
- *   pending -> not         times_release: nothing was committed; `shadow` is as it was
- *   neither -> shadow      times_set
- */
-struct inode_times {
-	struct timespec mtime, ctime;
-	bool pending; /* both are shown, and wait for a commit                            */
-	bool given;   /* while pending: mtime is newer than times_hold, by whatever means */
-	bool shadow;  /* `ctime` is shown in the place of `backing_ctime`                 */
-	struct timespec backing_ctime;
-};
-
-/* File capabilities and set-id bits as they were before our own writes (caps.h). */
-struct caps {
-	pthread_mutex_t lock; /* innermost */
-	bool told_none;       /* the kernel was told that there are none, and none were set since */
-	bool writing;         /* our writes have begun, and what follows is noted */
-	size_t n;             /* bytes of value; 0: the file had none */
-	uint8_t value[24];
-	mode_t mode;          /* permissions; 0: they had no set-id bits */
-	uid_t uid;            /* to whom the file belonged, if they had */
-	gid_t gid;
-	/* Until when (CLOCK_MONOTONIC_COARSE) whoever asks again is told so, too. */
-	_Atomic uint64_t none_until;
 };
 
 /*
@@ -111,18 +76,6 @@ struct inode_sizes {
 	uint64_t size;
 	uint32_t block;
 	bool known;
-};
-
-/*
- * How changes by other programs are noticed (seen.h): attributes of the backing file after our last
- * own change or open, or when it was first looked up. If they were younger than a step of the file
- * system's clock, a later change may have left them the same: from `unsure` on they prove nothing,
- * until they are looked at later, or a commit sets them.
- */
-struct inode_seen {
-	struct stat st;  /* st_ino 0: not yet */
-	uint64_t unsure; /* meter_now; 0: not unsure */
-	bool unread;     /* what they tell of could not be read; until it can be, or is opened */
 };
 
 /*

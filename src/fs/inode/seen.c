@@ -1,6 +1,7 @@
 #include "fs/inode/seen.h"
 
 #include "base/meter.h"
+#include "fs/inode/inode.h"
 
 bool seen_is_same(const struct inode *n, const struct stat *st)
 {

@@ -5,7 +5,22 @@
 #ifndef FS_INODE_SEEN_H
 #define FS_INODE_SEEN_H
 
-#include "fs/inode/inode.h"
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+struct inode;
+
+/*
+ * The attributes after our last own change or open, or when the file was first looked up. If they
+ * were younger than a step of the file system's clock, a later change may have left them the same:
+ * from `unsure` on they prove nothing, until they are looked at later, or a commit sets them.
+ */
+struct inode_seen {
+	struct stat st;  /* st_ino 0: not yet */
+	uint64_t unsure; /* meter_now; 0: not unsure */
+	bool unread;     /* what they tell of could not be read; until it can be, or is opened */
+};
 
 /* True: it was seen before, and has the same size and mtime. */
 bool seen_is_same(const struct inode *n, const struct stat *st);

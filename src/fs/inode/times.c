@@ -1,7 +1,7 @@
 #include "fs/inode/times.h"
 
 #include "base/clock.h"
-#include "fs/inode/seen.h"
+#include "fs/inode/inode.h"
 
 /* Of the kernel's clock, at the least that it is built with: 100 Hz. */
 #define TICK (CLOCK_SECOND / 100)

@@ -7,7 +7,36 @@
 #ifndef FS_INODE_TIMES_H
 #define FS_INODE_TIMES_H
 
-#include "fs/inode/inode.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <time.h>
+
+struct inode;
+
+/*
+ * Times of the application's last change, while they differ from the backing file's. A commit sets
+ * mtime. ctime cannot be set: ours is shown for as long as the backing file has the ctime that our
+ * own commit caused.
+ *
+ *   pending  shadow  shown
+ *   no       no      the backing file's times
+ *   yes      any     ours; `shadow` is that of the commit before
+ *   no       yes     its mtime, and our ctime, until the backing file has another ctime
+ *
+ *   -> pending             times_touch (a write), times_hold (before a write of our own)
+ *   pending -> shadow      times_committed
+ *   pending -> not         times_release: nothing was committed; `shadow` is as it was
+ *   neither -> shadow      times_set
+ */
+struct inode_times {
+	struct timespec mtime, ctime;
+	bool pending; /* both are shown, and wait for a commit                            */
+	bool given;   /* while pending: mtime is newer than times_hold, by whatever means */
+	bool shadow;  /* `ctime` is shown in the place of `backing_ctime`                 */
+	struct timespec backing_ctime;
+};
 
 /* To be called when the application has just changed the content. */
 void times_touch(struct inode *n);
