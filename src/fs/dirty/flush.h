@@ -1,6 +1,9 @@
 /*
  * Storing dirty chunks in the frame, on the workers: encode, find space, write, enter into the
  * index. The commit is up to the caller (file_sync).
+ *
+ * Unless said otherwise a function takes the file's lock itself. So do the workers: whoever waits
+ * for them does not hold it.
  */
 #ifndef FS_DIRTY_FLUSH_H
 #define FS_DIRTY_FLUSH_H
@@ -34,8 +37,7 @@ void flush_if_full(struct file *f, struct dirty_chunk *c);
 
 /*
  * Hands the next batch of DIRTY chunks to the workers, at most `most` of them; and those without
- * which there is no commit (must_store), however many. Returns how many are FLUSHING then. Takes
- * the file's lock.
+ * which there is no commit (must_store), however many. Returns how many are FLUSHING then.
  */
 unsigned flush_submit_batch(struct file *f, unsigned most);
 

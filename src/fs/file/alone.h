@@ -1,7 +1,7 @@
 /*
  * Changes of an open file that go beyond writing bytes. While one is made nobody else reads or
  * writes the file, and no worker stores a chunk of it. Each waits for memory first, as a writer
- * does. Offsets and sizes are those of the file in the mount, in bytes.
+ * does, with no lock of ours held. Offsets and sizes are those of the file in the mount, in bytes.
  */
 #ifndef FS_FILE_ALONE_H
 #define FS_FILE_ALONE_H

@@ -1,6 +1,7 @@
 /*
  * Copying between frames, or within one. Whole chunks are copied in their stored form, without
- * decoding, where both files have the same chunk borders; the rest is copied as bytes.
+ * decoding, where both files have the same chunk borders; the rest is copied as bytes. No lock of
+ * ours is held.
  */
 #ifndef FS_FILE_COPY_H
 #define FS_FILE_COPY_H

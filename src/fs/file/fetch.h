@@ -1,6 +1,7 @@
 /*
  * A read in progress: gets bytes of stored chunks, through the cache or past it. It stands between
- * read.c, which knows about files, and the frame.
+ * read.c, which knows about files, and the frame. The file's lock is held, also while a read waits
+ * for memory (large.h).
  */
 #ifndef FS_FILE_FETCH_H
 #define FS_FILE_FETCH_H

@@ -1,6 +1,7 @@
 /*
  * Reading an open file, newest bytes first: what waits in memory, the block cache, the frame.
- * Offsets and sizes are those of the file in the mount, in bytes.
+ * Offsets and sizes are those of the file in the mount, in bytes. Unless said otherwise a function
+ * takes the lock itself.
  */
 #ifndef FS_FILE_READ_H
 #define FS_FILE_READ_H

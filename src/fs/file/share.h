@@ -40,15 +40,15 @@ NODISCARD int file_reload_changed(struct file *f);
 /*
  * To be called before every read, which sidecar_leave has to follow; here and below, that needs to
  * know how the sidecar was entered. In between, no program that takes part in locking writes to the
- * frame, and the frame in memory is the newest. Waits for the lock; if that takes too long, goes on
- * without it (sidecar.h).
+ * frame, and the frame in memory is the newest. Waits for the lock, with none of ours held; if that
+ * takes too long, goes on without it (sidecar.h).
  */
 enum sidecar_entered file_enter_shared(struct file *f);
 
 /*
  * Before a change: reads the file anew if another program has written to it, so that the change
  * goes on top of that. Does nothing if that program has the lock just now, or if the file has
- * changes of ours.
+ * changes of ours. Takes n->lock, and tries the gate.
  */
 void file_catch_up(struct file *f);
 

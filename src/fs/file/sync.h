@@ -1,6 +1,6 @@
 /*
  * From memory into the frame (drain.h), and from there to the disk (commit.h). What cannot go that
- * way: loss.h.
+ * way: loss.h. Each function takes the gate, and waits: the caller holds no lock of ours.
  */
 #ifndef FS_FILE_SYNC_H
 #define FS_FILE_SYNC_H
@@ -27,8 +27,7 @@ NODISCARD int file_compact(struct file *f);
 
 /*
  * Takes a file off the list of those to commit (uncommitted.h), unless it has changes, or the log
- * has bytes of it; large gaps in its frame stay, which a sync would leave it there for. Takes the
- * gate.
+ * has bytes of it; large gaps in its frame stay, which a sync would leave it there for.
  */
 void file_unlist(struct file *f);
 

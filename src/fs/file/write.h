@@ -1,6 +1,7 @@
 /*
  * Writing to an open file: the bytes wait in memory until they are flushed (sync.h). Offsets and
- * sizes are those of the file in the mount, in bytes.
+ * sizes are those of the file in the mount, in bytes. Unless said otherwise a function takes the
+ * locks of the file itself.
  */
 #ifndef FS_FILE_WRITE_H
 #define FS_FILE_WRITE_H

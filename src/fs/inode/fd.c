@@ -389,7 +389,6 @@ static int promote_by_proc(struct inodes *t, struct inode *n, int flags)
 	return rc < 0 ? rc : fd;
 }
 
-/* Called with n->lock held by whoever opens the frame: one promotion at a time. */
 int inode_promote(struct inodes *t, struct inode *n, int flags)
 {
 	int fd, rc = flags == O_RDONLY ? promote_reader(t, n, &fd) : 0;
@@ -399,10 +398,7 @@ int inode_promote(struct inodes *t, struct inode *n, int flags)
 	return real >= 0 ? inode_promote_to_take(t, n, real) : promote_by_proc(t, n, flags);
 }
 
-/*
- * dup3 changes the file behind the number at once:
- * whoever has it pinned, or open, is not disturbed.
- */
+/* dup3 changes the file behind the number at once: who has it pinned, or open, is not disturbed. */
 int inode_promote_to_take(struct inodes *t, struct inode *n, int fd)
 {
 	pthread_mutex_lock(&t->lock);

@@ -267,7 +267,7 @@ void inodes_others_add(struct inodes *t, int by);
  * O_RDWR) instead of O_PATH. Returns it; it keeps its number until inode_demote. The second form
  * takes a descriptor of the file that is open already. -ESTALE: another program has given its name
  * to another file; the kernel looks that up then, and asks again. -EAGAIN: another program has a
- * lease on it, fcntl(2), and has been asked to give that up.
+ * lease on it (lease.h), and has been asked to give that up. Under n->lock: one at a time.
  */
 NODISCARD int inode_promote(struct inodes *t, struct inode *n, int flags);
 int inode_promote_to_take(struct inodes *t, struct inode *n, int fd);
