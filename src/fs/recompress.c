@@ -179,7 +179,7 @@ static int work_on(struct recompress *r, struct inode *n, const struct stat *fou
 {
 	struct file *f;
 
-	TRY(file_get(r->fs, n, true, &f));
+	TRY(file_get(r->fs, n, O_RDWR, &f));
 	struct recompress_job job = {f, *next, must_stop, r};
 	int rc = judge(f, found);
 	if (rc == 0)

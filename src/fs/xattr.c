@@ -88,7 +88,7 @@ int xattr_get(struct fs *fs, struct inode *n, const char *name, struct buf *valu
 {
 	struct file *f;
 
-	TRY(file_get(fs, n, false, &f));
+	TRY(file_get(fs, n, O_RDONLY, &f));
 	pthread_rwlock_rdlock(&f->lock);
 	int rc = get(f, name + sizeof prefix - 1, value);
 	pthread_rwlock_unlock(&f->lock);
@@ -154,7 +154,7 @@ int xattr_change(struct fs *fs, struct inode *n, const struct xattr_change *x)
 	TRY(judge(x, who, &wish));
 	if (n->type == S_IFDIR)
 		return change(fs, n, x);
-	TRY(file_get(fs, n, true, &f));
+	TRY(file_get(fs, n, O_RDWR, &f));
 	file_enter_alone(f);
 	int rc = may_change(f, x, &wish, who);
 	if (rc >= 0)

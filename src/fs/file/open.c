@@ -5,7 +5,6 @@
 #include "fs/file/share.h"
 #include "fs/lease.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 /*
@@ -128,13 +127,13 @@ static bool wait_for_lock(struct fs *fs, struct inode *n, struct sidecar_busy *b
 }
 
 /* Waits for another program that has a lease on the frame; not under n->lock either. */
-static void wait_for_lease(struct fs *fs, struct inode *n, bool writable)
+static void wait_for_lease(struct fs *fs, struct inode *n, int flags)
 {
 	int fd = inode_pin(fs->inodes, n);
 
 	if (fd < 0)
 		return;
-	int got = lease_reopen(fs, fd, writable ? O_RDWR : O_RDONLY);
+	int got = lease_reopen(fs, fd, flags);
 	if (got >= 0)
 		close(got);
 	inode_unpin(fs->inodes, n);
@@ -143,11 +142,11 @@ static void wait_for_lease(struct fs *fs, struct inode *n, bool writable)
 /* The limit, in case another program takes the lock, or a lease, anew after each wait. */
 #define OPEN_WAITS 64
 
-int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
+int file_get(struct fs *fs, struct inode *n, int flags, struct file **out)
 {
-	struct opening o = {.writable = writable};
+	struct opening o = {.writable = flags != O_RDONLY};
 
-	if (writable && inode_kind(n) != NODE_FRAME)
+	if (o.writable && inode_kind(n) != NODE_FRAME)
 		return -EROFS;
 	for (unsigned waits = 0;; waits++) {
 		lock_to_open(fs, n);
@@ -155,7 +154,7 @@ int file_get(struct fs *fs, struct inode *n, bool writable, struct file **out)
 		pthread_mutex_unlock(&n->lock);
 		if (rc != -EAGAIN || o.unlocked)
 			return rc;
-		wait_for_lease(fs, n, writable);
+		wait_for_lease(fs, n, flags);
 		o.unlocked = waits == OPEN_WAITS || !wait_for_lock(fs, n, &o.busy);
 	}
 }

@@ -9,13 +9,15 @@
 
 #include "fs/file/file.h"
 
+#include <fcntl.h>
+
 /*
- * Gets the file of an inode, and opens it if it is not open yet; file_put returns it. `writable`:
- * it is made writable if it was open for reading only. -EROFS for what cannot be written: arrays,
- * sparse frames, frames with chunks of different sizes. -EACCES: also if the lock file of other
- * programs may only be read (sidecar.h).
+ * Gets the file of an inode, and opens it if it is not open yet; file_put returns it. `flags`:
+ * O_RDONLY, or O_RDWR, with which it is made writable if it was open for reading only. -EROFS for
+ * what cannot be written: arrays, sparse frames, frames with chunks of different sizes. -EACCES:
+ * also if the lock file of other programs may only be read (sidecar.h).
  */
-NODISCARD int file_get(struct fs *fs, struct inode *n, bool writable, struct file **f);
+NODISCARD int file_get(struct fs *fs, struct inode *n, int flags, struct file **f);
 
 /*
  * A file that was just created and is unknown to anybody else, so that opening it need not read

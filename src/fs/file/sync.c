@@ -23,7 +23,7 @@ static void vouch(struct file *f)
 {
 	struct file *same;
 
-	if (f->fs->opt.read_only || file_get(f->fs, f->inode, true, &same) < 0)
+	if (f->fs->opt.read_only || file_get(f->fs, f->inode, O_RDWR, &same) < 0)
 		return;
 	IGNORE(file_try_sync(same, COMMIT_SYNC));
 	file_put(f->fs, f->inode);

@@ -95,7 +95,7 @@ int replay_apply(struct replay *x, struct inode *dir, struct entry *e)
 	struct inode *n = inode_from_entry(fs->inodes, dir, e);
 	if (!n)
 		return -ENOMEM;
-	int rc = file_get(fs, n, !x->only_looks, &f);
+	int rc = file_get(fs, n, x->only_looks ? O_RDONLY : O_RDWR, &f);
 	if (rc >= 0) {
 		rc = apply_open(x, f, n->key.ino);
 		file_put(fs, n);

@@ -108,7 +108,7 @@ static int set_size_frame(struct fs *fs, struct inode *n, uint64_t size, struct 
 	err_clear();
 	if (!fi && inode_was_replaced(fs->inodes, n))
 		return -ESTALE;
-	int rc = file_get(fs, n, true, &f);
+	int rc = file_get(fs, n, O_RDWR, &f);
 	bool opened = rc >= 0;
 	if (opened) {
 		rc = file_truncate(f, size);

@@ -180,8 +180,8 @@ static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
 
 	if (!born && inode_was_replaced(fs->inodes, n))
 		return -ESTALE; /* the kernel looks the name up, and asks again */
-	int rc = born ? file_create_take(fs, n, born, &h->file)
-		      : file_get(fs, n, h->writable || fi->flags & O_TRUNC, &h->file);
+	int flags = h->writable || fi->flags & O_TRUNC ? O_RDWR : O_RDONLY;
+	int rc = born ? file_create_take(fs, n, born, &h->file) : file_get(fs, n, flags, &h->file);
 	if (rc < 0)
 		return rc;
 	/* The kernel would take what is written, and find out later. */

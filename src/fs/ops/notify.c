@@ -43,7 +43,7 @@ static int tell_size(struct fs *fs, const struct item *i)
 	struct file *f;
 
 	TRY(buf_reserve(&data, page));
-	int rc = file_get(fs, i->inode, false, &f);
+	int rc = file_get(fs, i->inode, O_RDONLY, &f);
 	if (rc >= 0) {
 		ssize_t n = file_read_at(f, at, span_of(data.p, page));
 		rc = n < 0 ? (int)n : 0;
