@@ -126,16 +126,25 @@ unsigned inodes_limit(const struct inodes *t)
 	return t->limit;
 }
 
-int inodes_room(struct inodes *t, bool directory)
+/* Makes room for one more, so that there are `most` of all kinds. */
+static int room_for_one(struct inodes *t, unsigned most)
 {
 	pthread_mutex_lock(&t->lock);
-	unsigned most = most_that_stay(t);
-	if (directory)
-		most += (t->limit - most) / 4;
 	trim_fds(t, most > t->others ? most - t->others - 1 : 0);
 	bool room = t->nfds + t->others < most;
 	pthread_mutex_unlock(&t->lock);
 	return room ? 0 : -EMFILE;
+}
+
+int inodes_room_for_file(struct inodes *t)
+{
+	return room_for_one(t, most_that_stay(t));
+}
+
+int inodes_room_for_dir(struct inodes *t)
+{
+	unsigned most = most_that_stay(t);
+	return room_for_one(t, most + (t->limit - most) / 4);
 }
 
 void inodes_others_add(struct inodes *t, int by)

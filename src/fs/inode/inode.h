@@ -257,7 +257,8 @@ NODISCARD int inode_pin_reader(struct inodes *t, struct inode *n);
  * files can still be looked up, renamed and removed; a part of that may also be used for
  * directories, so that they can still be listed.
  */
-NODISCARD int inodes_room(struct inodes *t, bool directory);
+NODISCARD int inodes_room_for_file(struct inodes *t);
+NODISCARD int inodes_room_for_dir(struct inodes *t);
 
 /* Counts such descriptors that are not an inode's. */
 void inodes_others_add(struct inodes *t, int by);

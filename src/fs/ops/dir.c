@@ -29,7 +29,7 @@ static int open_reader(const struct backing *b, int fd)
 static int open_dir(struct fs *fs, struct inode *n, struct dir *d)
 {
 	if (!fs->ending)
-		TRY(inodes_room(fs->inodes, true));
+		TRY(inodes_room_for_dir(fs->inodes));
 	int fd = inode_pin(fs->inodes, n);
 	TRY(fd);
 	int rd = open_reader(&fs->backing, fd);

@@ -209,7 +209,7 @@ static int check_room(struct fs *fs, struct inode *n)
 	pthread_mutex_lock(&n->lock);
 	bool shared = n->file != NULL;
 	pthread_mutex_unlock(&n->lock);
-	return shared ? 0 : inodes_room(fs->inodes, false);
+	return shared ? 0 : inodes_room_for_file(fs->inodes);
 }
 
 int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct fuse_file_info *fi)

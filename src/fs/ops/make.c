@@ -294,7 +294,7 @@ static int judge_taken(struct making *m)
 
 static int make_and_open(struct making *m, struct fuse_entry_param *e, struct fuse_file_info *fi)
 {
-	TRY(inodes_room(m->fs->inodes, false));
+	TRY(inodes_room_for_file(m->fs->inodes));
 	TRY(make(m, e));
 	struct inode *n = ops_inode(m->fs, e->ino);
 	/* -ESTALE: a push, so others have filled the new file since. It is over in a moment. */
