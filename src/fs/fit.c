@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "fs/cgroup.h"
+#include "fs/large.h"
 
 #include <pthread.h>
 #include <sys/resource.h>
@@ -31,7 +32,7 @@ static void tell(const struct options *o, const char *what, uint64_t limit)
  * "Memory".
  */
 #define MEMORY_THREADS (64u << 20)
-#define MEMORY_BESIDE (MEMORY_THREADS + (32u << 20))
+#define MEMORY_BESIDE (MEMORY_THREADS + LARGE_BEYOND)
 
 /* No options lower what threads take. */
 static void tell_too_little(const struct options *o, uint64_t limit)

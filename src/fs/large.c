@@ -6,12 +6,11 @@
 #include <pthread.h>
 
 /*
- * How much may be in use beside a full cache; above that the cache lends memory. And how much more
- * than the cache's size may be taken in all. README promises that everything except dirty data and
- * cache stays within 64 MiB: the rest of that is for threads, open files and libraries.
+ * How much may be in use beside a full cache; above that the cache lends memory. README promises
+ * that everything except dirty data and cache stays within 64 MiB: the rest of that is for threads,
+ * open files and libraries.
  */
 #define BESIDE (16u << 20)
-#define BEYOND (32u << 20)
 
 /* In large_take. */
 struct taker {
@@ -35,7 +34,7 @@ int large_open(struct large **out, struct cache *cache)
 		return -ENOMEM;
 	pthread_mutex_init(&l->lock, NULL);
 	l->cache = cache;
-	l->most = min_u64(cache_max(cache), UINT64_MAX / 2) + BEYOND;
+	l->most = large_most_beside(cache_max(cache));
 	l->last = &l->first;
 	*out = l;
 	return 0;

@@ -19,6 +19,15 @@ struct large;
 /* What each thread may use without asking: enough for the blocks of ordinary frames. */
 #define LARGE_FREE (3u << 19)
 
+/* How much more than the cache's size may be taken in all, for blocks and for indexes (held.h). */
+#define LARGE_BEYOND (32u << 20)
+
+/* large_most, where the cache has that size. */
+static inline uint64_t large_most_beside(uint64_t cache)
+{
+	return min_u64(cache, UINT64_MAX / 2) + LARGE_BEYOND;
+}
+
 /* Borrows the cache, whose share it lends; -ENOMEM. */
 NODISCARD int large_open(struct large **l, struct cache *cache);
 void large_close(struct large *l); /* with nothing taken or counted; NULL is fine */

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "fs/large.h"
 
 #include <getopt.h>
 #include <stddef.h>
@@ -182,7 +183,6 @@ static int judge_recompress(struct parse *p)
  * at most what large_most (large.h) grants.
  */
 #define BLOCK_COPIES 5
-#define BLOCKS_BESIDE (32u << 20)
 
 static uint64_t whole_mib(uint64_t bytes)
 {
@@ -191,10 +191,8 @@ static uint64_t whole_mib(uint64_t bytes)
 
 void options_set_sizes_most(struct options *o)
 {
-	uint64_t blocks = min_u64(o->cache, UINT64_MAX / 2) + BLOCKS_BESIDE;
-
 	o->settings.chunksize_most = max_u64(whole_mib(o->dirty_max / 2), SETTINGS_CHUNKSIZE);
-	o->settings.blocksize_most = whole_mib(blocks / BLOCK_COPIES);
+	o->settings.blocksize_most = whole_mib(large_most_beside(o->cache) / BLOCK_COPIES);
 }
 
 /*
@@ -202,11 +200,10 @@ void options_set_sizes_most(struct options *o)
  * new one.
  */
 #define CHUNK_COPIES 5
-#define CHUNKS_BESIDE (32u << 20)
 
 uint64_t options_chunksize_writable(const struct options *o)
 {
-	uint64_t all = min_u64(o->cache, UINT64_MAX / 4) + o->dirty_max + CHUNKS_BESIDE;
+	uint64_t all = min_u64(o->cache, UINT64_MAX / 4) + o->dirty_max + LARGE_BEYOND;
 	return max_u64(all / CHUNK_COPIES, o->settings.chunksize_most);
 }
 
