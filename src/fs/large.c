@@ -112,6 +112,11 @@ bool large_borrow(struct large *l, uint64_t bytes)
 	return fits;
 }
 
+void large_return(struct large *l, uint64_t bytes)
+{
+	large_press(l, -(int64_t)bytes);
+}
+
 void large_use(struct large *l, uint64_t bytes)
 {
 	pthread_mutex_lock(&l->lock);

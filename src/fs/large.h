@@ -56,10 +56,12 @@ void large_use(struct large *l, uint64_t bytes);
 void large_press(struct large *l, int64_t bytes);
 
 /*
- * large_press of `bytes` for a request that waits. False, and nothing is counted: more than half
- * would be in use of what may be, the cache included. The rest is for workers, who do not ask.
+ * large_press of `bytes` for a request that waits; large_return ends that. False, and nothing is
+ * counted: more than half would be in use of what may be, the cache included. The rest is for
+ * workers, who do not ask.
  */
 NODISCARD bool large_borrow(struct large *l, uint64_t bytes);
+void large_return(struct large *l, uint64_t bytes);
 
 /*
  * Gives back `taken` bytes of what was taken, of which `used` bytes had been put to use by

@@ -19,14 +19,14 @@ static bool begin_relief(struct fs *fs, uint64_t held)
 		return false;
 	bool begun = relief_begin(&fs->relief);
 	if (!begun)
-		large_press(fs->large, -(int64_t)held);
+		large_return(fs->large, held);
 	return begun;
 }
 
 static void end_relief(struct fs *fs, uint64_t held)
 {
 	relief_end(&fs->relief);
-	large_press(fs->large, -(int64_t)held);
+	large_return(fs->large, held);
 }
 
 void line_join(struct line *l, struct line_place *p, struct fair_file *file, size_t data)

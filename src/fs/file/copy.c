@@ -79,7 +79,7 @@ static void give_back(struct fs *fs, struct workspace *ws, const struct raw_chun
 	if (!to->borrowed)
 		return;
 	workspace_done(&ws->stored);
-	large_press(fs->large, -(int64_t)to->borrowed);
+	large_return(fs->large, to->borrowed);
 }
 
 /* The lock of the source is held. */
