@@ -172,7 +172,7 @@ static void start_over(struct intent *log)
 		drop_file(log);
 	else if (log->fd >= 0 && log->at)
 		/* may not reach the disk: old records are recognised anyway */
-		(void)!pwrite(log->fd, nothing, sizeof nothing, 0);
+		IGNORE(pwrite(log->fd, nothing, sizeof nothing, 0));
 	log->generation = max_u64(log->generation + 1, clock_read(CLOCK_REALTIME));
 	log->sequence = log->at = 0;
 	log->synced = log->appended; /* all of it is safe elsewhere */
@@ -325,16 +325,21 @@ bool intent_owe(struct intent *log, struct intent_mark *mark, int fd)
 	return taken;
 }
 
+void intent_aside_name(unsigned number, char out[static INTENT_ASIDE_SIZE])
+{
+	snprintf(out, INTENT_ASIDE_SIZE, INTENT_ASIDE "%u", number);
+}
+
 /*
  * By a hard link, so that the next mount finds the records of the other files as well, as long as
  * these are needed.
  */
 static void give_second_name(struct intent *log)
 {
-	char name[sizeof INTENT_ASIDE + 12];
+	char name[INTENT_ASIDE_SIZE];
 
 	for (unsigned i = 1; !log->aside && i <= INTENT_ASIDE_MOST; i++) {
-		snprintf(name, sizeof name, INTENT_ASIDE "%u", i);
+		intent_aside_name(i, name);
 		if (linkat(log->backing->root, NAMES_INTENT, log->backing->root, name, 0) == 0) {
 			log->aside = true;
 			log_err("%s: keeps what was synced and is not in its file", name);

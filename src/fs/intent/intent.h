@@ -26,6 +26,8 @@
  */
 #define INTENT_ASIDE "cframefs-intent.unapplied."
 #define INTENT_ASIDE_MOST 9999 /* the last number */
+#define INTENT_ASIDE_SIZE (sizeof INTENT_ASIDE + 10)
+void intent_aside_name(unsigned number, char out[static INTENT_ASIDE_SIZE]);
 
 /*
  * How many directories in each other the next mount looks through for the frames of a log; it has a

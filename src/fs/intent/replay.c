@@ -1,5 +1,6 @@
 #include "base/fd.h"
 #include "base/log.h"
+#include "fs/intent/intent.h"
 #include "fs/intent/replay_impl.h"
 
 #include <fcntl.h>
@@ -149,10 +150,10 @@ static int list_wanted(struct replay *x)
 static void rename_log(struct replay *x)
 {
 	int root = x->fs->backing.root;
-	char name[sizeof INTENT_ASIDE + 12];
+	char name[INTENT_ASIDE_SIZE];
 
 	for (unsigned i = 1; i <= INTENT_ASIDE_MOST; i++) {
-		snprintf(name, sizeof name, INTENT_ASIDE "%u", i);
+		intent_aside_name(i, name);
 		if (faccessat(root, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 			continue;
 		if (errno != ENOENT || renameat(root, NAMES_INTENT, root, name) < 0)
