@@ -1,5 +1,6 @@
 #include "fs/intent/record.h"
 
+#include "base/clock.h"
 #include "base/sum.h"
 
 #include <assert.h>
@@ -25,9 +26,11 @@ enum {
 	AT_BIRTH = 120,
 };
 
+#define RANGE_SIZE 16 /* of a range's offset and length */
+
 static uint64_t whole_length(uint64_t nranges, uint64_t nbytes)
 {
-	return ceil_div(INTENT_HEAD + nranges * 16 + nbytes, INTENT_ALIGN) * INTENT_ALIGN;
+	return ceil_div(INTENT_HEAD + nranges * RANGE_SIZE + nbytes, INTENT_ALIGN) * INTENT_ALIGN;
 }
 
 static uint64_t head_hash(const uint8_t *p)
@@ -37,7 +40,7 @@ static uint64_t head_hash(const uint8_t *p)
 
 int intent_record_begin(struct buf *out, const struct touched *t, struct span *bytes)
 {
-	size_t before = INTENT_HEAD + (size_t)t->n * 16;
+	size_t before = INTENT_HEAD + (size_t)t->n * RANGE_SIZE;
 	uint64_t len = whole_length(t->n, t->bytes);
 
 	assert(t->n <= TOUCHED_MAX_RANGES && t->bytes <= TOUCHED_MAX_BYTES);
@@ -49,8 +52,9 @@ int intent_record_begin(struct buf *out, const struct touched *t, struct span *b
 	put_le64(out->p + AT_NRANGES, t->n);
 	put_le64(out->p + AT_NBYTES, t->bytes);
 	for (uint32_t i = 0; i < t->n; i++) {
-		put_le64(out->p + INTENT_HEAD + i * 16, t->range[i].at);
-		put_le64(out->p + INTENT_HEAD + i * 16 + 8, t->range[i].len);
+		uint8_t *p = out->p + INTENT_HEAD + i * RANGE_SIZE;
+		put_le64(p, t->range[i].at);
+		put_le64(p + 8, t->range[i].len);
 	}
 	memset(out->p + before + t->bytes, 0, len - before - t->bytes);
 	*bytes = span_of(out->p + before, t->bytes);
@@ -97,7 +101,7 @@ uint64_t intent_record_generation(struct view head)
 
 struct touched_range intent_record_range(const struct intent_record *r, uint32_t i)
 {
-	const uint8_t *p = r->table.p + (size_t)i * 16;
+	const uint8_t *p = r->table.p + (size_t)i * RANGE_SIZE;
 	return (struct touched_range){get_le64(p), get_le64(p + 8)};
 }
 
@@ -137,10 +141,10 @@ int intent_record_parse(struct intent_record *r, struct view record)
 		.mtime = {(time_t)get_le64(p + AT_SEC), (long)get_le64(p + AT_NSEC)},
 		.nranges = (uint32_t)get_le64(p + AT_NRANGES),
 	};
-	size_t table = (size_t)r->nranges * 16;
+	size_t table = (size_t)r->nranges * RANGE_SIZE;
 	r->table = view_part(record, INTENT_HEAD, table);
 	r->bytes = view_part(record, INTENT_HEAD + table, get_le64(p + AT_NBYTES));
-	if (r->size > INT64_MAX || r->mtime.tv_nsec < 0 || r->mtime.tv_nsec > 999999999 ||
+	if (r->size > INT64_MAX || r->mtime.tv_nsec < 0 || r->mtime.tv_nsec >= (long)CLOCK_SECOND ||
 	    r->roots.durable > r->roots.newest)
 		return CORRUPT("head of an intent record", r->size);
 	return judge_ranges(r);
