@@ -29,6 +29,7 @@ struct replay {
 	uint32_t nwanted, nfound;
 	bool foreign;        /* the log was written for another directory, or by another user */
 	bool blind;          /* not every directory could be looked at                        */
+	bool by_stat;        /* frames are looked for by stat (search.c)                      */
 	bool only_looks;     /* nothing is applied                                            */
 	bool said;           /* that something is                                             */
 	unsigned applied, failed;

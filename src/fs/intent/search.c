@@ -43,9 +43,9 @@ static void try_entry(struct replay *x, const struct folder *in, const char *nam
 	x->applied += rc > 0;
 }
 
-static void look_in(struct replay *x, const struct folder *in, bool by_stat);
+static void look_in(struct replay *x, const struct folder *in);
 
-static void look_below(struct replay *x, const struct folder *in, const char *name, bool by_stat)
+static void look_below(struct replay *x, const struct folder *in, const char *name)
 {
 	struct inodes *inodes = x->fs->inodes;
 	struct folder below = {.fd = -1, .depth = in->depth + 1};
@@ -64,7 +64,7 @@ static void look_below(struct replay *x, const struct folder *in, const char *na
 	if (rc == 0 && e.st.st_dev == inodes_root(inodes)->key.dev)
 		below.inode = inode_from_entry(inodes, in->inode, &e);
 	if (below.inode) {
-		look_in(x, &below, by_stat);
+		look_in(x, &below);
 		inode_put(inodes, below.inode, 1);
 		return;
 	}
@@ -72,11 +72,7 @@ static void look_below(struct replay *x, const struct folder *in, const char *na
 	close(below.fd);
 }
 
-/*
- * Looks for frames by the inode numbers in the directory entries; or, `by_stat`, by those of stat,
- * since not every file system fills in the former alike.
- */
-static void look_in(struct replay *x, const struct folder *in, bool by_stat)
+static void look_in(struct replay *x, const struct folder *in)
 {
 	struct dirent *d;
 
@@ -91,23 +87,36 @@ static void look_in(struct replay *x, const struct folder *in, bool by_stat)
 		if (names_is_dots(d->d_name) || strlen(d->d_name) > NAME_MAX)
 			continue;
 		if (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN)
-			look_below(x, in, d->d_name, by_stat);
-		if (d->d_type != DT_DIR && (by_stat || replay_find_wanted(x, d->d_ino)))
+			look_below(x, in, d->d_name);
+		if (d->d_type != DT_DIR && (x->by_stat || replay_find_wanted(x, d->d_ino)))
 			try_entry(x, in, d->d_name);
 	}
 	x->blind |= errno != 0; /* of readdir */
 	closedir(dir);
 }
 
+/* False: the root cannot be opened. */
+static bool look_from_root(struct replay *x)
+{
+	struct folder root = {.inode = inodes_root(x->fs->inodes)};
+
+	root.fd = openat(x->fs->backing.root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (root.fd >= 0)
+		look_in(x, &root);
+	else
+		x->blind = true;
+	return root.fd >= 0;
+}
+
+/*
+ * By the inode numbers in the directory entries; and by those of stat, which takes longer, for what
+ * was not found so: not every file system has the same in both.
+ */
 void replay_look_everywhere(struct replay *x)
 {
-	for (int by_stat = 0; by_stat < 2 && x->nfound < x->nwanted; by_stat++) {
-		struct folder root = {.inode = inodes_root(x->fs->inodes)};
-		root.fd = openat(x->fs->backing.root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (root.fd < 0) {
-			x->blind = true;
-			return;
-		}
-		look_in(x, &root, by_stat);
-	}
+	bool opens = look_from_root(x);
+
+	x->by_stat = true;
+	if (opens && x->nfound < x->nwanted)
+		(void)look_from_root(x);
 }
