@@ -10,6 +10,7 @@
 #include "fs/file/write.h"
 #include "fs/ops/push.h"
 #include "fs/ops/wire.h"
+#include "fs/program.h"
 #include "fs/stats.h"
 #include "fs/workspace.h"
 
@@ -45,6 +46,12 @@ struct asker {
 	bool ahead;      /* the kernel reads ahead; else just the page that somebody waits for */
 };
 
+/* True: the asker has been killed, and ends once it is answered. */
+static bool is_killed(const struct asker *a)
+{
+	return program_bits(fuse_req_ctx(a->req)->pid, "SigPnd:") >> (SIGKILL - 1) & 1;
+}
+
 /*
  * True: the asker has closed a descriptor of the file, or ended: in a read-only mount nobody tells
  * of the former (op_flush). A process that we cannot see has the number 0, that of our own group.
@@ -65,8 +72,8 @@ static bool is_gone(void *who)
 {
 	const struct asker *a = who;
 
-	return fuse_req_interrupted(a->req) || ops_is_killed(a->req) ||
-	       (a->ahead && has_left(a)) || fuse_session_exited(ops_fs(a->req)->session);
+	return fuse_req_interrupted(a->req) || is_killed(a) || (a->ahead && has_left(a)) ||
+	       fuse_session_exited(ops_fs(a->req)->session);
 }
 
 static void answer_read(fuse_req_t req, const struct handle *h, int rc, uint64_t at,

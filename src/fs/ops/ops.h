@@ -156,9 +156,6 @@ NODISCARD int ops_killpriv_change(fuse_req_t req, struct inode *n);
  */
 void ops_killpriv_truncated(fuse_req_t req, struct inode *n);
 
-/* True: the caller has been killed, and ends once it is answered. */
-bool ops_is_killed(fuse_req_t req);
-
 /* True: the caller may keep the setgid bit of a file of that group. */
 bool ops_in_group(fuse_req_t req, gid_t gid);
 

@@ -19,7 +19,6 @@
 #include "fs/program.h"
 
 #include <linux/capability.h>
-#include <signal.h>
 
 static bool is_among(gid_t gid, const gid_t *list, int n)
 {
@@ -60,11 +59,6 @@ static bool may_keep_bits(fuse_req_t req)
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 
 	return ctx->uid == 0 && program_bits(ctx->pid, "CapEff:") >> CAP_FSETID & 1;
-}
-
-bool ops_is_killed(fuse_req_t req)
-{
-	return program_bits(fuse_req_ctx(req)->pid, "SigPnd:") >> (SIGKILL - 1) & 1;
 }
 
 /*
