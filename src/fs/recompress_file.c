@@ -133,8 +133,8 @@ static int look_for_others(struct file *f)
 }
 
 /*
- * As file_store_chunk, and enters it. Whether others have written is looked at right before the
- * bytes are: to find space for the first ones, the headers of all chunks are read.
+ * Stores the chunk, and enters it. Whether others have written is looked at right before the bytes
+ * are: to find space for the first ones, the headers of all chunks are read.
  */
 static int store(struct file *f, uint32_t n, struct view stored)
 {

@@ -30,7 +30,7 @@
 #define HELD_BYTES (32u << 20)
 #define HELD_LEAST 32u
 
-/* As file_store_chunk, but the space is filled without the lock, so that writers can go on. */
+/* To free space of the frame, which is filled without the lock, so that writers can go on. */
 static int store(struct file *f, uint32_t n, struct view stored, struct frame_place *p)
 {
 	caps_note(f->inode, f->fd);

@@ -6,6 +6,7 @@
 #include "fs/file/share.h"
 #include "fs/file/sync.h"
 #include "fs/file/write_impl.h"
+#include "fs/inode/caps.h"
 #include "fs/workspace.h"
 
 /*
@@ -157,6 +158,17 @@ static int fits(struct file *f, const struct raw_chunk *c, uint64_t end)
 	return admit(f, c, max_u64(size, end));
 }
 
+/* To free space of the frame, which is *p then. */
+static int store(struct file *f, uint32_t n, struct view stored, struct frame_place *p)
+{
+	caps_note(f->inode, f->fd);
+	TRY(frame_alloc(f->frame, n, (uint32_t)stored.n, p));
+	int rc = frame_write(f->frame, p, stored);
+	if (rc < 0)
+		frame_unalloc(f->frame, p);
+	return rc;
+}
+
 /* Alone with the file, and in its sidecar. */
 static int put_locked(struct file *f, const struct raw_chunk *c)
 {
@@ -171,7 +183,7 @@ static int put_locked(struct file *f, const struct raw_chunk *c)
 		return rc;
 	if (end > old)
 		TRY(file_resize_locked(f, end));
-	rc = c->stored.n ? file_store_chunk(f, c->n, c->stored, &place) : 0;
+	rc = c->stored.n ? store(f, c->n, c->stored, &place) : 0;
 	if (rc >= 0) {
 		struct dirty_chunk *dirty = dirty_find(&f->dirty, c->n);
 		if (dirty)

@@ -2,7 +2,6 @@
 
 #include "frame/policy/rules.h"
 #include "frame/view_npy.h"
-#include "fs/inode/caps.h"
 
 #include <errno.h>
 
@@ -92,16 +91,6 @@ struct file *file_new(struct fs *fs, struct inode *n)
 	readahead_init(&f->readahead);
 	sidecar_init(&f->sidecar, &fs->relief, fs->inodes, &n->told.lock);
 	return f;
-}
-
-int file_store_chunk(struct file *f, uint32_t n, struct view stored, struct frame_place *p)
-{
-	caps_note(f->inode, f->fd);
-	TRY(frame_alloc(f->frame, n, (uint32_t)stored.n, p));
-	int rc = frame_write(f->frame, p, stored);
-	if (rc < 0)
-		frame_unalloc(f->frame, p);
-	return rc;
 }
 
 void file_replace_chunk(struct file *f, uint32_t n, const struct frame_place *p)

@@ -148,13 +148,10 @@ void file_reload_wish(struct file *f);
 void file_adopt_pipeline(struct file *f);
 
 /*
- * A chunk in its stored form gets into the frame in two steps: file_store_chunk writes it to free
- * space; file_replace_chunk makes what is there chunk n of the file, or a hole if p->len is 0.
- * Instead of the latter, frame_unalloc gives the space back. The lock is held for writing, and
- * while something is stored also the sidecar (file_enter_store).
+ * Makes what was stored at *p (frame_alloc, frame_write) chunk n of the file, or a hole if p->len
+ * is 0. The lock is held for writing. Before something is stored, caps_note has to be called, and
+ * the sidecar to be entered (file_enter_store).
  */
-NODISCARD int file_store_chunk(struct file *f, uint32_t n, struct view stored,
-			       struct frame_place *p);
 void file_replace_chunk(struct file *f, uint32_t n, const struct frame_place *p);
 
 /*
