@@ -159,9 +159,8 @@ static bool may_set_mtime(const struct fs *fs, const struct stat *st)
  */
 static int judge(struct file *f, const struct stat *found)
 {
-	struct timespec mtime;
+	struct timespec mtime = times_mtime(f->inode, f->fd);
 
-	times_mtime(f->inode, f->fd, &mtime);
 	pthread_mutex_lock(&f->inode->lock);
 	bool quiet = f->inode->nwriters == 0;
 	pthread_mutex_unlock(&f->inode->lock);

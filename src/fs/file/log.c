@@ -143,13 +143,12 @@ static bool get_into_log(struct file *f, const struct timespec *mtime, uint64_t 
 
 bool file_sync_by_log(struct file *f)
 {
-	struct timespec mtime;
 	uint64_t end = 0;
 
 	if (!f->fs->intent || !f->writable)
 		return false;
 	pthread_rwlock_rdlock(&f->gate);
-	times_mtime(f->inode, f->fd, &mtime);
+	struct timespec mtime = times_mtime(f->inode, f->fd);
 	/* who shares the frame wants to see it as of the last fsync */
 	bool looked = file_look_sidecar(f) >= 0;
 	pthread_rwlock_wrlock(&f->lock);

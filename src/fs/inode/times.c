@@ -220,13 +220,14 @@ void times_committed(struct inode *n, int fd)
 	pthread_mutex_unlock(&n->lock);
 }
 
-void times_mtime(struct inode *n, int fd, struct timespec *mtime)
+struct timespec times_mtime(struct inode *n, int fd)
 {
 	struct stat st;
 
 	pthread_mutex_lock(&n->lock);
-	*mtime = n->times.mtime;
+	struct timespec mtime = n->times.mtime;
 	if (!n->times.pending && stat_fd(fd, &st) == 0)
-		*mtime = st.st_mtim;
+		mtime = st.st_mtim;
 	pthread_mutex_unlock(&n->lock);
+	return mtime;
 }

@@ -78,7 +78,7 @@ void times_release(struct inode *n, int fd);
 void times_show(struct inode *n, struct stat *st);
 
 /* The mtime that the next commit will set; if none is pending, that of the backing file. */
-void times_mtime(struct inode *n, int fd, struct timespec *mtime);
+struct timespec times_mtime(struct inode *n, int fd);
 
 /* After a commit: sets the application's mtime on the backing file, and notes its attributes. */
 void times_committed(struct inode *n, int fd);
