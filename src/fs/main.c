@@ -73,13 +73,11 @@ static void tell_mount_of(const struct options *o, dev_t backing)
 {
 	struct mounts m;
 	struct mount_line line;
-	bool found = false;
 
 	if (!mounts_open(&m))
 		return;
-	while (!found && mounts_next(&m, &line))
-		found = line.dev == backing && line.is_fuse;
-	if (found && getxattr(line.at, STATS_XATTR, NULL, 0) >= 0)
+	if (mounts_find_fuse(&m, backing, &line) &&
+	    getxattr(line.at, STATS_XATTR, NULL, 0) >= 0)
 		log_tell("backing directory '%s': is in the mount '%s' of another cframefs: what "
 			 "is written is compressed twice",
 			 o->backing, line.at);

@@ -43,6 +43,9 @@ struct backing {
 NODISCARD int backing_open(struct backing *b, const char *path);
 void backing_close(struct backing *b);
 
+/* FUSE_SUPER_MAGIC, which the headers of Linux 5.10 lack. */
+#define BACKING_FUSE 0x65735546
+
 /* True: it is on a file system of one of these n types (statfs(2), f_type). */
 bool backing_is_on(int fd, const uint32_t *types, size_t n);
 

@@ -35,9 +35,6 @@
 #define TO_READ ((off_t)1 << 33)
 #define USERS ((off_t)1 << 32)
 
-/* FUSE_SUPER_MAGIC, which the headers of Linux 5.10 lack. */
-#define FUSE_MAGIC 0x65735546
-
 static bool set_byte(int fd, off_t at, short type)
 {
 	struct flock own = {.l_type = type, .l_start = at, .l_len = 1};
@@ -110,12 +107,10 @@ static bool find_mount_of(dev_t dev, struct place *p)
 {
 	struct mounts m;
 	struct mount_line line;
-	bool found = false;
 
 	if (!mounts_open(&m))
 		return false;
-	while (!found && mounts_next(&m, &line))
-		found = line.dev == dev && line.is_fuse;
+	bool found = mounts_find_fuse(&m, dev, &line);
 	if (found) {
 		snprintf(p->at, sizeof p->at, "%s", line.at);
 		snprintf(p->source, sizeof p->source, "%s", line.source);
@@ -160,7 +155,7 @@ static bool is_end_of_fuse(int dir, int up)
 
 	return stat_fd(dir, &here) < 0 || stat_fd(up, &there) < 0 ||
 	       (here.st_dev != there.st_dev &&
-		(fstatfs(dir, &fs) < 0 || fs.f_type == FUSE_MAGIC));
+		(fstatfs(dir, &fs) < 0 || fs.f_type == BACKING_FUSE));
 }
 
 static bool is_same_directory(int a, int b)
@@ -278,9 +273,9 @@ static int try_once(struct backing *b, bool shared, struct obstacle *o)
 /* True: the mount says that it shows the directory of that obstacle, or one below it. */
 static bool is_of(const struct place *p, const struct obstacle *o)
 {
-	char link[32], path[PATH_MAX];
+	char link[FD_PATH_MAX], path[PATH_MAX];
 
-	snprintf(link, sizeof link, "/proc/self/fd/%d", o->fd);
+	fd_proc_path(o->fd, link);
 	ssize_t n = readlink(link, path, sizeof path);
 	if (n <= 0 || strncmp(p->source, path, (size_t)n) != 0)
 		return false;

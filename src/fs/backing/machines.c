@@ -15,7 +15,7 @@ static bool is_shared_by_machines(int root)
 {
 	static const uint32_t known[] = {
 		NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, AFS_SUPER_MAGIC, CODA_SUPER_MAGIC,
-		V9FS_MAGIC, 0x65735546 /* FUSE */, 0xFF534D42 /* CIFS */, 0xFE534D42 /* SMB 2 */,
+		V9FS_MAGIC, BACKING_FUSE, 0xFF534D42 /* CIFS */, 0xFE534D42 /* SMB 2 */,
 		0x00C36400 /* Ceph */, 0x0BD00BD0 /* Lustre */, 0x47504653 /* GPFS */,
 		0x19830326 /* BeeGFS */, 0x7461636F /* OCFS2 */, 0x01161970 /* GFS2 */,
 		0x20030528 /* OrangeFS */, 0xAAD7AAEA /* PanFS */,

@@ -67,6 +67,14 @@ bool mounts_next(struct mounts *m, struct mount_line *out)
 	return false;
 }
 
+bool mounts_find_fuse(struct mounts *m, dev_t dev, struct mount_line *out)
+{
+	while (mounts_next(m, out))
+		if (out->dev == dev && out->is_fuse)
+			return true;
+	return false;
+}
+
 void mounts_rewind(struct mounts *m)
 {
 	rewind(m->in);

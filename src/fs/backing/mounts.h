@@ -28,8 +28,11 @@ struct mount_line {
 /* False: the list cannot be read, and nothing is to be closed. */
 bool mounts_open(struct mounts *m);
 
-/* False: there are no more. mounts_rewind: the first one is next, and the list as it is by then. */
+/* False: there are no more. mounts_find_fuse: of FUSE file systems with that device number. */
 bool mounts_next(struct mounts *m, struct mount_line *out);
+bool mounts_find_fuse(struct mounts *m, dev_t dev, struct mount_line *out);
+
+/* The first one is next, and the list as it is by then. */
 void mounts_rewind(struct mounts *m);
 
 void mounts_close(struct mounts *m);
