@@ -171,3 +171,9 @@ void buf_free(struct buf *b)
 	free(b->p);
 	*b = (struct buf){0};
 }
+
+void buf_trim(struct buf *b, size_t most)
+{
+	if (b->cap > most)
+		buf_free(b);
+}

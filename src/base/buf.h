@@ -68,6 +68,9 @@ NODISCARD __attribute__((format(printf, 2, 3))) int buf_print(struct buf *b, con
 /* Frees the bytes and leaves an empty buf. */
 void buf_free(struct buf *b);
 
+/* The same if it has room for more than `most` bytes: too much to be kept for its next use. */
+void buf_trim(struct buf *b, size_t most);
+
 static inline struct view buf_view(const struct buf *b)
 {
 	return (struct view){b->p, b->n};

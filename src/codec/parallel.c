@@ -250,7 +250,6 @@ int parallel_encode(struct parallel *p, const struct pipeline *pl, struct view s
 	if (!rc)
 		rc = encode_blocks(p, &e, out);
 	scratch_done(s);
-	if (p->slots.cap > SLOTS_KEEP)
-		buf_free(&p->slots);
+	buf_trim(&p->slots, SLOTS_KEEP);
 	return rc;
 }

@@ -72,8 +72,7 @@ int scratch_stage(struct scratch *s, size_t n, struct span *out)
 
 void scratch_trim(struct scratch *s)
 {
-	if (s->stage.cap > STAGE_KEEP)
-		buf_free(&s->stage);
+	buf_trim(&s->stage, STAGE_KEEP);
 }
 
 int scratch_work_first(struct scratch *s, size_t n)
@@ -87,17 +86,11 @@ int scratch_work(struct scratch *s, size_t n)
 	return buf_reserve_fresh(&s->work[1], n);
 }
 
-static void free_giant(struct buf *b)
-{
-	if (b->cap > WORK_KEEP)
-		buf_free(b);
-}
-
 void scratch_done(struct scratch *s)
 {
-	free_giant(&s->work[0]);
-	free_giant(&s->work[1]);
-	free_giant(&s->trial);
+	buf_trim(&s->work[0], WORK_KEEP);
+	buf_trim(&s->work[1], WORK_KEEP);
+	buf_trim(&s->trial, WORK_KEEP);
 	for (unsigned id = 0; id < CODEC_IDS; id++)
 		if (s->state[id] && codec_by_id(id)->state_trim)
 			codec_by_id(id)->state_trim(s->state[id]);

@@ -71,8 +71,7 @@ struct parallel *workspace_parallel(struct workspace *w, struct pool *pool)
 
 void workspace_done(struct buf *b)
 {
-	if (b->cap > KEEP_MOST)
-		buf_free(b);
+	buf_trim(b, KEEP_MOST);
 }
 
 void workspace_trim(void)

@@ -22,7 +22,9 @@
 
 /*
  * The most that each buffer keeps for the next copy: all that a small file takes. From here on
- * malloc gives what is freed back to the system (main.c).
+ * malloc gives what is freed back to the system (main.c). Any of the threads that serve may get the
+ * next copy, and the kernel wakes them in turn: a few copies would leave two buffers of a chunk in
+ * each of them. Fresh pages cost once a request, which may be of 256 MiB.
  */
 #define COPY_KEEP (256u << 10)
 
@@ -302,17 +304,6 @@ static ssize_t copy_bytes(struct file_copy *c, uint64_t done, struct workspace *
 	return n < 0 ? n : file_write(c->to, &d, FILE_FROM_CALLER);
 }
 
-/*
- * Any of the threads that serve may get the next copy, and the kernel wakes them in turn: a few
- * copies would leave two buffers of a chunk in each of them. Fresh pages cost once a request,
- * which may be of 256 MiB.
- */
-static void forget_large(struct buf *b)
-{
-	if (b->cap > COPY_KEEP)
-		buf_free(b);
-}
-
 ssize_t file_copy(struct file_copy *c)
 {
 	struct workspace *ws = workspace_get();
@@ -338,8 +329,8 @@ ssize_t file_copy(struct file_copy *c)
 		by_bytes += (uint64_t)rc;
 	}
 	if (ws) {
-		forget_large(&ws->copy);
-		forget_large(&ws->stored);
+		buf_trim(&ws->copy, COPY_KEEP);
+		buf_trim(&ws->stored, COPY_KEEP);
 	}
 	return done ? (ssize_t)done : rc;
 }

@@ -112,8 +112,7 @@ static int append(struct file *f, uint64_t number, const struct timespec *mtime,
 	}
 	if (rc >= 0)
 		touched_clear(&u->touched);
-	if (ws->record.cap > RECORD_KEPT)
-		buf_free(&ws->record);
+	buf_trim(&ws->record, RECORD_KEPT);
 	return rc;
 }
 
