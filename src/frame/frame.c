@@ -267,7 +267,7 @@ static void note_stale(struct frame *f, uint64_t old, uint64_t now)
 	uint64_t cut = min_u64(old, now);
 	if (f->stale != FRAME_NO_CHUNK && f->stale >= f->index.n)
 		f->stale = FRAME_NO_CHUNK;
-	if (old == now || cut % f->info.chunk_size == 0)
+	if (old == now || range_within(cut, f->info.chunk_size) == 0)
 		return;
 	uint32_t n = range_chunk(cut, f->info.chunk_size);
 	if (frame_is_hole(f, n) || f->stale == n)

@@ -17,7 +17,7 @@ bool range_next(struct range *r, struct piece *p)
 	if (r->at >= r->end)
 		return false;
 	p->chunk = range_chunk(r->at, r->chunk_size);
-	p->lo = (uint32_t)(r->at % r->chunk_size);
+	p->lo = range_within(r->at, r->chunk_size);
 	p->hi = (uint32_t)min_u64(r->chunk_size, p->lo + (r->end - r->at));
 	r->at += p->hi - p->lo;
 	return true;
@@ -28,6 +28,12 @@ uint32_t range_chunk(uint64_t at, uint32_t chunk_size)
 	assert(chunk_size > 0);
 	assert(at / chunk_size <= UINT32_MAX);
 	return (uint32_t)(at / chunk_size);
+}
+
+uint32_t range_within(uint64_t at, uint32_t chunk_size)
+{
+	assert(chunk_size > 0);
+	return (uint32_t)(at % chunk_size);
 }
 
 uint64_t range_nchunks(uint64_t nbytes, uint32_t chunk_size)

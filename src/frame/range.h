@@ -1,6 +1,6 @@
 /*
  * Bytes of a file <-> chunks of one size. Pure arithmetic, and the only place
- * that divides by the chunk size:
+ * that divides an offset by the chunk size:
  *
  *   struct range r = range_of(offset, length, chunk_size);
  *   struct piece p;
@@ -29,8 +29,9 @@ struct range range_of(uint64_t at, uint64_t len, uint32_t chunk_size);
 /* False: no more. Pieces come in order and without gaps. */
 bool range_next(struct range *r, struct piece *p);
 
-/* The chunk that holds byte `at`. */
+/* The chunk that holds byte `at`, and where in it; 0: at its start. */
 uint32_t range_chunk(uint64_t at, uint32_t chunk_size);
+uint32_t range_within(uint64_t at, uint32_t chunk_size);
 
 /* The number of chunks that nbytes take, the last of which may be short. */
 uint64_t range_nchunks(uint64_t nbytes, uint32_t chunk_size);

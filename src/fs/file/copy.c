@@ -50,12 +50,11 @@ static bool is_whole_chunk(const struct file_copy *c, uint64_t done, uint32_t *f
 	uint64_t at = c->from_at + done, to_at = c->to_at + done;
 
 	if (f->npy || !size || at >= frame_size(f->frame) || size != c->to->chunk_size ||
-	    at % size || to_at % size)
-		return false;
-	if (to_at / size >= UINT32_MAX)
+	    range_within(at, size) || range_within(to_at, size) ||
+	    range_nchunks(to_at, size) >= UINT32_MAX)
 		return false;
 	*from = frame_chunk_at(f->frame, at);
-	*to = (struct raw_chunk){.n = (uint32_t)(to_at / size),
+	*to = (struct raw_chunk){.n = range_chunk(to_at, size),
 				 .len = frame_chunk_span(f->frame, *from).len,
 				 .size = size};
 	return to->len <= c->len - done;
@@ -295,7 +294,7 @@ static ssize_t copy_bytes(struct file_copy *c, uint64_t done, struct workspace *
 {
 	uint64_t at = c->from_at + done, to = c->to_at + done;
 	uint32_t size = c->to->chunk_size;
-	uint64_t len = min_u64(min_u64(c->len - done, COPY_STEP), size - to % size);
+	uint64_t len = min_u64(min_u64(c->len - done, COPY_STEP), size - range_within(to, size));
 
 	TRY(buf_reserve_fresh(&ws->copy, len));
 	ssize_t n = file_read_at(c->from, at, span_of(ws->copy.p, len));

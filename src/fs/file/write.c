@@ -52,9 +52,9 @@ static bool can_lengthen(struct file *f, uint32_t n, uint64_t new_size)
 	struct workspace *ws = workspace_get();
 	struct chunk stored = {0};
 
-	if (new_size / f->chunk_size > n || dirty_find_flushing(&f->dirty, n) ||
+	if (range_chunk(new_size, f->chunk_size) > n || dirty_find_flushing(&f->dirty, n) ||
 	    frame_slot(f->frame, n) != SLOT_STORED || !ws ||
-	    new_size % f->chunk_size < frame_stored_len(f->frame, n))
+	    range_within(new_size, f->chunk_size) < frame_stored_len(f->frame, n))
 		return false;
 	if (c && (c->whole || c->must_store))
 		return true;
@@ -78,7 +78,7 @@ static int load_tail(struct file *f, uint64_t new_size)
 	uint64_t shorter = min_u64(old, new_size);
 	struct dirty_chunk *c;
 
-	if (old == new_size || shorter % f->chunk_size == 0)
+	if (old == new_size || range_within(shorter, f->chunk_size) == 0)
 		return 0;
 	uint32_t n = range_chunk(shorter, f->chunk_size);
 	if (frame_is_hole(f->frame, n) && !dirty_find_flushing(&f->dirty, n))
@@ -195,9 +195,9 @@ static ssize_t write_locked(struct file *f, const struct file_data *d, int *why)
 /* The most memory that a write can take: all of each chunk. */
 static uint64_t most_memory(struct file *f, uint64_t at, size_t n)
 {
-	uint64_t size = f->chunk_size;
+	uint32_t size = f->chunk_size;
 
-	return ceil_div(at % size + n, size) * size;
+	return range_nchunks(range_within(at, size) + n, size) * size;
 }
 
 static ssize_t write_gated(struct file *f, const struct file_data *d, enum file_source from,
@@ -263,8 +263,9 @@ static int check_tail(struct file *f)
 	uint64_t size = frame_size(f->frame);
 	struct fetch x = {.f = f, .n = range_chunk(size, f->chunk_size)};
 
-	if (f->chunk_size <= f->fs->opt.settings.blocksize_most || size % f->chunk_size == 0 ||
-	    frame_slot(f->frame, x.n) != SLOT_STORED || dirty_find(&f->dirty, x.n))
+	if (f->chunk_size <= f->fs->opt.settings.blocksize_most ||
+	    range_within(size, f->chunk_size) == 0 || frame_slot(f->frame, x.n) != SLOT_STORED ||
+	    dirty_find(&f->dirty, x.n))
 		return 0;
 	int rc = fetch_check_memory(&x);
 	return rc == -E2BIG ? rc : 0; /* reading it will tell */
