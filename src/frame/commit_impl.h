@@ -11,7 +11,7 @@
 
 /* What a root with data leads to. */
 struct content {
-	struct index *ix; /* borrowed; encoding it may fold pages */
+	struct numbers *ix; /* borrowed; encoding it may fold pages */
 	uint64_t nbytes;  /* decoded                              */
 	bool part;  /* changes that belong to it are to come: COMMIT_PART            */
 	bool moved; /* the same data as the root on disk, some of it at other places */
@@ -55,7 +55,7 @@ static inline bool commit_splits_print(uint64_t end)
  * and its chunks in items: a size that does not divide both would hide the tail of the data, or
  * shift what follows a chunk.
  */
-uint32_t commit_type_size(const struct frame *f, const struct index *ix, uint64_t nbytes);
+uint32_t commit_type_size(const struct frame *f, const struct numbers *ix, uint64_t nbytes);
 
 /* frame_items.c: enters the root into the header in memory, with what its item size changes. */
 void commit_enter_root(struct frame *f, const struct header_root *root);

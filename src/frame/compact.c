@@ -54,7 +54,7 @@ static int compare_last(const void *a, const void *b)
 static void find_last(const struct frame *f, struct last *l)
 {
 	for (uint32_t i = 0; (i = index_next_stored(&f->index, i)) < f->index.n; i++) {
-		struct move m = {index_get(&f->index, i), i};
+		struct move m = {numbers_get(&f->index, i), i};
 		if (l->n < BATCH) {
 			l->list[l->n++] = m;
 			for (uint32_t k = l->n / 2; l->n == BATCH && k-- > 0;)
@@ -75,8 +75,8 @@ static int move(struct frame *f, const struct move *m, uint32_t *moved)
 	*moved = 0;
 	TRY(frame_stored(f, m->n, &st));
 	TRY(stored_length(&st, &p.len));
-	TRY(index_reserve(&f->index, f->space.nlent + 1));
-	TRY(index_reserve(&f->sums, f->space.nlent + 1));
+	TRY(numbers_reserve(&f->index, f->space.nlent + 1));
+	TRY(numbers_reserve(&f->sums, f->space.nlent + 1));
 	int rc = space_take_below(&f->space, p.len, st.at, &p.at);
 	if (rc < 0)
 		return rc == -ENOSPC ? 0 : rc;

@@ -81,9 +81,9 @@ void frame_unload(struct frame *f)
 	buf_free(&f->trailer);
 	young_deinit(&f->young);
 	mem_free(f->start);
-	index_deinit(&f->index);
-	index_deinit(&f->sums);
-	index_deinit(&f->lengths);
+	numbers_deinit(&f->index);
+	numbers_deinit(&f->sums);
+	numbers_deinit(&f->lengths);
 	held_give(f->held);
 	/* as new, but for what the search for another root goes by */
 	*f = (struct frame){
@@ -185,7 +185,7 @@ struct io *frame_io(const struct frame *f)
 bool frame_is_ours(const struct frame *f)
 {
 	uint32_t first = index_next_stored(&f->index, 0);
-	return f->had_note && (first == f->index.n || index_get(&f->index, first) > 0);
+	return f->had_note && (first == f->index.n || numbers_get(&f->index, first) > 0);
 }
 
 bool frame_is_part(const struct frame *f)
@@ -280,8 +280,8 @@ static void note_stale(struct frame *f, uint64_t old, uint64_t now)
 /* What is kept beside the index. */
 static int resize_beside(struct frame *f, uint32_t n)
 {
-	TRY(index_resize(&f->sums, n));
-	return index_resize(&f->lengths, n);
+	TRY(numbers_resize(&f->sums, n));
+	return numbers_resize(&f->lengths, n);
 }
 
 int frame_resize(struct frame *f, uint64_t nbytes)
@@ -294,7 +294,7 @@ int frame_resize(struct frame *f, uint64_t nbytes)
 	uint32_t was = f->index.n;
 	TRY(resize_beside(f, (uint32_t)max_u64(n, was)));
 	frame_space_drop_from(f, n);
-	int rc = index_resize(&f->index, n);
+	int rc = numbers_resize(&f->index, n);
 	IGNORE(resize_beside(f, f->index.n)); /* only ever less */
 	TRY(rc);
 	f->nbytes = nbytes;
@@ -332,8 +332,8 @@ int frame_alloc(struct frame *f, uint32_t n, uint32_t len, struct frame_place *p
 	frame_check(f);
 	assert(len >= CHUNK_HEAD);
 	reclaim(f, n);
-	TRY(index_reserve(&f->index, f->space.nlent + 1));
-	TRY(index_reserve(&f->sums, f->space.nlent + 1));
+	TRY(numbers_reserve(&f->index, f->space.nlent + 1));
+	TRY(numbers_reserve(&f->sums, f->space.nlent + 1));
 	*p = (struct frame_place){.len = len, .epoch = era_now()};
 	TRY(space_take(&f->space, len, &p->at));
 	frame_check(f);
@@ -358,7 +358,7 @@ int frame_write(struct frame *f, struct frame_place *p, struct view cchunk)
 /* What the chunk was before has been dropped. */
 static void set_entry(struct frame *f, uint32_t n, uint64_t entry)
 {
-	if (!index_set(&f->index, n, entry))
+	if (!numbers_set(&f->index, n, entry))
 		f->state = FRAME_BROKEN;
 	if (f->stale == n)
 		f->stale = FRAME_NO_CHUNK;

@@ -225,7 +225,7 @@ static int write_draft(struct frame *f, struct draft *d)
  * recovery does. They have to be synced before a root with them is written: recovery might take it
  * for whole, or could not go back to it once it is durable.
  */
-static bool cannot_prove(const struct frame *f, const struct index *ix)
+static bool cannot_prove(const struct frame *f, const struct numbers *ix)
 {
 	const struct young *y = &f->young;
 	return f->notes && (y->many || y->bare || y->bytes > YOUNG_MAX_BYTES ||
@@ -351,12 +351,12 @@ void frame_cut_given_up(struct frame *f)
 /* Commits the first `end` decoded bytes; what lies behind stays pending. */
 static int commit_cut(struct frame *f, uint64_t end, enum durability how)
 {
-	struct index ix = {0};
+	struct numbers ix = {0};
 	struct content has = {.ix = &ix, .nbytes = end, .part = true};
-	int rc = index_copy(&ix, &f->index, (uint32_t)range_nchunks(end, f->info.chunk_size));
+	int rc = numbers_copy(&ix, &f->index, (uint32_t)range_nchunks(end, f->info.chunk_size));
 	if (rc == 0)
 		rc = commit_index(f, &has, how);
-	index_deinit(&ix);
+	numbers_deinit(&ix);
 	return rc;
 }
 

@@ -33,7 +33,7 @@ int frame_sign_empty(struct frame *f, struct view head, struct span trailer)
  * only what drops or notes a chunk uses it (frame_space.c), and nothing does before they are back.
  */
 struct pending {
-	struct index index, sums;
+	struct numbers index, sums;
 	struct young young;
 	uint64_t nbytes;
 	uint32_t chunk_size, root_chunk;
@@ -43,7 +43,7 @@ static struct pending set_aside(struct frame *f)
 {
 	struct pending p = {f->index,  f->sums, f->young, f->nbytes, f->info.chunk_size,
 			    f->root_chunk};
-	f->index = f->sums = (struct index){0};
+	f->index = f->sums = (struct numbers){0};
 	f->young = (struct young){0};
 	f->nbytes = f->info.nbytes;
 	if (f->root_chunk)
@@ -54,8 +54,8 @@ static struct pending set_aside(struct frame *f)
 
 static void take_back(struct frame *f, const struct pending *p)
 {
-	index_deinit(&f->index);
-	index_deinit(&f->sums);
+	numbers_deinit(&f->index);
+	numbers_deinit(&f->sums);
 	young_deinit(&f->young);
 	f->index = p->index;
 	f->sums = p->sums;
@@ -95,7 +95,7 @@ static int reload_root(struct frame *f)
 	meta_deinit(&m);
 	buf_free(&plain);
 	buf_free(&trailer);
-	return rc < 0 ? rc : index_resize(&f->sums, f->index.n);
+	return rc < 0 ? rc : numbers_resize(&f->sums, f->index.n);
 }
 
 /*
@@ -105,7 +105,7 @@ static int reload_root(struct frame *f)
  */
 static int move_chunk(struct frame *f, uint32_t i, uint64_t *budget)
 {
-	uint64_t from = index_get(&f->index, i), base = f->info.header_len, to, hash;
+	uint64_t from = numbers_get(&f->index, i), base = f->info.header_len, to, hash;
 	struct stored st = {.io = f->io, .at = base + from, .room = f->info.cbytes - from};
 	uint32_t len;
 	TRY(stored_length(&st, &len));
@@ -114,12 +114,12 @@ static int move_chunk(struct frame *f, uint32_t i, uint64_t *budget)
 	*budget -= len;
 	if (!frame_sum(f, i)) {
 		TRY(io_hash(st.io, st.at, len, &hash));
-		if (!index_set(&f->sums, i, chunk_sum_whole(hash)))
+		if (!numbers_set(&f->sums, i, chunk_sum_whole(hash)))
 			return -ENOMEM;
 	}
 	TRY(space_take(&f->space, len, &to));
 	int rc = stored_copy(&st, f->io, to, len);
-	if (rc == 0 && !index_set(&f->index, i, to - base))
+	if (rc == 0 && !numbers_set(&f->index, i, to - base))
 		rc = -ENOMEM;
 	if (rc < 0)
 		space_give(&f->space, to, len);
@@ -145,7 +145,7 @@ static int move_front(struct frame *f)
 	uint64_t front = f->trailer.n, budget = front_most(f);
 	bool busy = f->info.cbytes < front; /* by the index itself */
 	for (uint32_t i = 0; i < f->index.n; i++) {
-		uint64_t entry = index_get(&f->index, i);
+		uint64_t entry = numbers_get(&f->index, i);
 		if (!entry_is_stored(entry) || entry >= front)
 			continue;
 		TRY(move_chunk(f, i, &budget));
@@ -167,7 +167,7 @@ static int vacate(struct frame *f)
 		rc = move_front(f);
 	/* What was copied for nothing is free again; space_drop leaves all other chunks alone. */
 	for (uint32_t i = 0; rc < 0 && (i = index_next_stored(&f->index, i)) < f->index.n; i++)
-		(void)space_drop(&f->space, f->info.header_len + index_get(&f->index, i));
+		(void)space_drop(&f->space, f->info.header_len + numbers_get(&f->index, i));
 	take_back(f, &p);
 	return rc;
 }

@@ -57,9 +57,9 @@ struct frame {
 
 	/* What a reader sees: the root on disk, and the changes since. */
 	uint64_t nbytes;
-	struct index index;
-	struct index sums;  /* checksums of stored chunks; ENTRY_ZEROS: not known          */
-	struct index lengths; /* of stored chunks that were put, or found by a survey      */
+	struct numbers index;
+	struct numbers sums;  /* checksums of stored chunks; NUMBER_NEW: not known         */
+	struct numbers lengths; /* of stored chunks that were put, or found by a survey      */
 	uint64_t *start;    /* chunks of different sizes: n + 1 decoded offsets, else NULL */
 	uint32_t type_size; /* of an item, also while a tail hides it in the header        */
 	uint32_t root_chunk; /* chunk size of the root on disk, where info has another; else 0 */
@@ -223,10 +223,10 @@ void frame_sums_note(struct frame *f, uint32_t n, uint64_t sum);
  * index, or no bytes at all if none is known or there would be too many.
  */
 NODISCARD int frame_sums_load(struct frame *f, const struct root_note *note);
-NODISCARD int frame_sums_pack(const struct frame *f, const struct index *ix, struct buf *out);
+NODISCARD int frame_sums_pack(const struct frame *f, const struct numbers *ix, struct buf *out);
 
 /* False: those of this index would be too many, and its note has none. */
-bool frame_sums_fit(const struct index *ix);
+bool frame_sums_fit(const struct numbers *ix);
 
 /* For tests: more checksums than this are too many. */
 void frame_sums_bound(uint32_t most);
@@ -273,7 +273,7 @@ void frame_space_drop_from(struct frame *f, uint32_t first);
 void frame_space_retire(struct frame *f, uint64_t at, uint64_t end);
 
 /* *end: where the last chunk of `ix` ends, and the next index may begin. */
-NODISCARD int frame_live_end(struct frame *f, const struct index *ix, uint64_t *end);
+NODISCARD int frame_live_end(struct frame *f, const struct numbers *ix, uint64_t *end);
 
 /* True: so much waits for a durable root that the next commit should make one. */
 bool frame_space_presses(const struct frame *f);

@@ -11,14 +11,14 @@ static bool is_nan(uint64_t entry)
 }
 
 /* True: some chunk would decode differently with another item size in the header. */
-static bool depends_on_type_size(const struct frame *f, const struct index *ix)
+static bool depends_on_type_size(const struct frame *f, const struct numbers *ix)
 {
 	/* a chunk of NaN: of floats or of doubles, by the item size */
 	return filters_need_item(f->info.pipeline.filter, f->info.pipeline.meta) ||
-	       index_find(ix, 0, is_nan) < ix->n;
+	       numbers_find(ix, 0, is_nan) < ix->n;
 }
 
-uint32_t commit_type_size(const struct frame *f, const struct index *ix, uint64_t nbytes)
+uint32_t commit_type_size(const struct frame *f, const struct numbers *ix, uint64_t nbytes)
 {
 	uint32_t size = f->type_size;
 	if (nbytes % size == 0 && f->info.chunk_size % size == 0)

@@ -150,12 +150,12 @@ static int look_at_first(struct frame *f)
 	return 0;
 }
 
-/* Memory for reading an index, beside the index itself; index_code.c has limits of its own. */
+/* Memory for reading an index, beside the index itself; index.c has limits of its own. */
 #define INDEX_MEMORY (32u << 20)
 
 static int load_large_index(struct frame *f, struct scratch *s)
 {
-	index_deinit(&f->index);
+	numbers_deinit(&f->index);
 	f->index.loading = true;
 	held_enter(INDEX_MEMORY);
 	scratch_bound(s, INDEX_MEMORY);

@@ -307,8 +307,8 @@ int frame_load_root(struct frame *f, struct view fixed)
 	TRY(info.beta || info.sparse ? frame_load_places(f) : load_marked(f));
 	load_writer(f);
 	if (f->writable) {
-		TRY(index_resize(&f->sums, f->index.n));
-		TRY(index_resize(&f->lengths, f->index.n));
+		TRY(numbers_resize(&f->sums, f->index.n));
+		TRY(numbers_resize(&f->lengths, f->index.n));
 	}
 	frame_load_settle(f);
 	return 0;

@@ -24,7 +24,7 @@ static uint64_t stored_end(const struct frame *f, uint64_t at)
 
 int frame_stored(const struct frame *f, uint32_t n, struct stored *st)
 {
-	uint64_t entry = index_get(&f->index, n);
+	uint64_t entry = numbers_get(&f->index, n);
 	assert(entry_is_stored(entry));
 	*st = (struct stored){.io = f->copy ? f->copy : f->io, .at = f->info.header_len + entry,
 			     .item = f->type_size,

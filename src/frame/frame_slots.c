@@ -54,15 +54,15 @@ static enum slot_kind slot_of(uint64_t entry)
 
 enum slot_kind frame_slot(const struct frame *f, uint32_t n)
 {
-	return slot_of(index_get(&f->index, n));
+	return slot_of(numbers_get(&f->index, n));
 }
 
 void frame_count_slots(const struct frame *f, uint32_t count[static SLOT_KINDS])
 {
-	struct index_run r;
+	struct numbers_run r;
 	memset(count, 0, SLOT_KINDS * sizeof *count);
 	for (uint32_t i = 0; i < f->index.n; i += r.n) {
-		r = index_run(&f->index, i);
+		r = numbers_run(&f->index, i);
 		if (!r.slot)
 			count[slot_of(r.same)] += r.n;
 		for (uint32_t k = 0; r.slot && k < r.n; k++)
@@ -83,21 +83,21 @@ static bool is_data(uint64_t entry)
 
 bool frame_is_hole(const struct frame *f, uint32_t n)
 {
-	return is_hole(index_get(&f->index, n));
+	return is_hole(numbers_get(&f->index, n));
 }
 
 uint32_t frame_next_hole(const struct frame *f, uint32_t n)
 {
-	return index_find(&f->index, n, is_hole);
+	return numbers_find(&f->index, n, is_hole);
 }
 
 uint32_t frame_next_data(const struct frame *f, uint32_t n)
 {
-	return index_find(&f->index, n, is_data);
+	return numbers_find(&f->index, n, is_data);
 }
 
 bool frame_slot_is_new(const struct frame *f, uint32_t n)
 {
-	uint64_t entry = index_get(&f->index, n);
+	uint64_t entry = numbers_get(&f->index, n);
 	return entry_is_stored(entry) && space_busy_length(&f->space, f->info.header_len + entry);
 }

@@ -34,7 +34,7 @@
 #define PUNCH_LEAST_TIGHT (8u << 10)
 #define PUNCH_MOST_TIGHT 256
 
-#define LENGTH_NONE ENTRY_ZEROS /* what index_resize fills with: the chunk is never freed */
+#define LENGTH_NONE NUMBER_NEW /* the chunk is never freed */
 
 /* Where a chunk lies. */
 struct stretch {
@@ -90,7 +90,7 @@ static int collect(struct frame *f, struct stretch *list, uint32_t *n)
 {
 	*n = 0;
 	for (uint32_t i = 0; (i = index_next_stored(&f->index, i)) < f->index.n; i++) {
-		uint64_t at = f->info.header_len + index_get(&f->index, i);
+		uint64_t at = f->info.header_len + numbers_get(&f->index, i);
 		if (at >= f->area)
 			continue;
 		if (*n == MAX_SURVEY)
@@ -125,8 +125,8 @@ static void let_gap_wait(struct frame *f, uint64_t at, uint64_t end)
 void frame_space_note(struct frame *f, uint32_t n, uint32_t len)
 {
 	/* If there is no memory it stays unknown: as with checksums (frame_sums_note). */
-	if (!index_set(&f->lengths, n, len))
-		assert(index_get(&f->lengths, n) == LENGTH_NONE);
+	if (!numbers_set(&f->lengths, n, len))
+		assert(numbers_get(&f->lengths, n) == LENGTH_NONE);
 }
 
 /* Frees every gap between chunks. A failure only costs space. */
@@ -165,7 +165,7 @@ static void survey_small(struct frame *f)
 /* True: the chunk was there when the frame was opened. */
 static bool is_old(const struct frame *f, uint32_t n)
 {
-	uint64_t entry = n < f->index.n ? index_get(&f->index, n) : ENTRY_SPECIAL;
+	uint64_t entry = n < f->index.n ? numbers_get(&f->index, n) : ENTRY_SPECIAL;
 	return entry_is_stored(entry) && f->info.header_len + entry < f->area;
 }
 
@@ -179,12 +179,12 @@ void frame_space_survey_for(struct frame *f, uint32_t n)
 
 void frame_space_drop(struct frame *f, uint32_t n)
 {
-	uint64_t entry = index_get(&f->index, n), at = f->info.header_len + entry;
+	uint64_t entry = numbers_get(&f->index, n), at = f->info.header_len + entry;
 	if (!entry_is_stored(entry) || space_drop(&f->space, at))
 		return;
 	if (at < f->area && f->survey == SURVEY_NOT_YET)
 		survey(f);
-	uint64_t len = index_get(&f->lengths, n);
+	uint64_t len = numbers_get(&f->lengths, n);
 	if (len != LENGTH_NONE)
 		frame_space_retire(f, at, at + len);
 }
@@ -195,7 +195,7 @@ void frame_space_drop_from(struct frame *f, uint32_t first)
 		survey_small(f);
 	bool all = first == 0 && f->survey != SURVEY_DONE;
 	for (uint32_t i = first; (i = index_next_stored(&f->index, i)) < f->index.n; i++)
-		if (!all || f->info.header_len + index_get(&f->index, i) >= f->area)
+		if (!all || f->info.header_len + numbers_get(&f->index, i) >= f->area)
 			frame_space_drop(f, i);
 	if (all) { /* nothing of what was there at open is left */
 		frame_space_retire(f, f->info.header_len, f->area);
@@ -203,7 +203,7 @@ void frame_space_drop_from(struct frame *f, uint32_t first)
 	}
 }
 
-int frame_live_end(struct frame *f, const struct index *ix, uint64_t *end)
+int frame_live_end(struct frame *f, const struct numbers *ix, uint64_t *end)
 {
 	uint64_t last = 0; /* where that chunk is; no chunk begins at 0 */
 	uint32_t len = 0;
@@ -211,7 +211,7 @@ int frame_live_end(struct frame *f, const struct index *ix, uint64_t *end)
 	if (f->survey != SURVEY_DONE)
 		*end = max_u64(*end, f->area);
 	for (uint32_t i = 0; (i = index_next_stored(ix, i)) < ix->n; i++)
-		last = max_u64(last, f->info.header_len + index_get(ix, i));
+		last = max_u64(last, f->info.header_len + numbers_get(ix, i));
 	if (last < *end)
 		return 0;
 	uint64_t busy = space_busy_length(&f->space, last);

@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-#define SUM_NONE ENTRY_ZEROS /* what index_resize fills with */
+#define SUM_NONE NUMBER_NEW
 
 static uint32_t max_sums = ROOT_MAX_SUMS;
 
@@ -19,7 +19,7 @@ uint64_t frame_sum(const struct frame *f, uint32_t n)
 {
 	if (n >= f->sums.n)
 		return 0;
-	uint64_t sum = index_get(&f->sums, n);
+	uint64_t sum = numbers_get(&f->sums, n);
 	return sum == SUM_NONE ? 0 : sum;
 }
 
@@ -44,14 +44,14 @@ bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk)
 void frame_sums_note(struct frame *f, uint32_t n, uint64_t sum)
 {
 	/* A page without slots contains nothing else. */
-	if (!index_set(&f->sums, n, sum ? sum : SUM_NONE))
+	if (!numbers_set(&f->sums, n, sum ? sum : SUM_NONE))
 		assert(frame_sum(f, n) == 0);
 }
 
 /*
  * Takes over the checksums of a run's stored chunks, which begin at p. Returns how many they are.
  */
-static uint32_t load_run(struct index_run run, const uint8_t *p, bool whole, uint64_t *to)
+static uint32_t load_run(struct numbers_run run, const uint8_t *p, bool whole, uint64_t *to)
 {
 	uint32_t n = 0;
 	for (uint32_t k = 0; k < run.n; k++) {
@@ -66,29 +66,29 @@ static uint32_t load_run(struct index_run run, const uint8_t *p, bool whole, uin
 int frame_sums_load(struct frame *f, const struct root_note *note)
 {
 	struct view sums = note->sums;
-	struct index_run run;
+	struct numbers_run run;
 	if (sums.n == 0)
 		return 0;
 	if (sums.n != 8 * (uint64_t)index_count_stored(&f->index))
 		return CORRUPT("number of checksums", sums.n / 8);
-	TRY(index_resize(&f->sums, f->index.n));
+	TRY(numbers_resize(&f->sums, f->index.n));
 	for (uint32_t i = 0; (i = index_next_stored(&f->index, i)) < f->index.n; i += run.n) {
-		uint64_t *to = index_own(&f->sums, i);
+		uint64_t *to = numbers_own(&f->sums, i);
 		if (!to)
 			return -ENOMEM;
-		run = index_run(&f->index, i);
+		run = numbers_run(&f->index, i);
 		uint32_t n = load_run(run, sums.p, note->whole_sums, to);
 		sums = view_part(sums, 8 * n, sums.n - 8 * n);
 	}
 	return 0;
 }
 
-bool frame_sums_fit(const struct index *ix)
+bool frame_sums_fit(const struct numbers *ix)
 {
 	return ix->n <= max_sums || index_count_stored(ix) <= max_sums;
 }
 
-int frame_sums_pack(const struct frame *f, const struct index *ix, struct buf *out)
+int frame_sums_pack(const struct frame *f, const struct numbers *ix, struct buf *out)
 {
 	out->n = 0;
 	if (!frame_sums_fit(ix))

@@ -1,114 +1,39 @@
+/*
+ * The index <-> the chunk that contains it. Decoded, it may have 2 GB, so it is read a few blocks
+ * at a time, straight into pages.
+ */
 #include "frame/index.h"
 
+#include "codec/codec.h"
+#include "codec/filter.h"
 #include "frame/held.h"
 
 #include <assert.h>
 
-#define PAGE_OF(i) ((i) / INDEX_PAGE)
-#define SLOT_OF(i) ((i) % INDEX_PAGE)
-#define PAGE_BYTES (INDEX_PAGE * sizeof(uint64_t))
+#define ENTRY_BYTES 8u
+#define BLOCK_SIZE 16384u /* decoded bytes of a block of the chunks that we write */
 
-static uint32_t pages_for(uint32_t n)
+/*
+ * A block is decoded as a whole, so its size needs a limit. No writer makes larger blocks for an
+ * index.
+ */
+#define BLOCK_LIMIT (4u << 20)
+
+#define STEP (256u << 10) /* decoded bytes that one read aims at */
+#define STORED_LIMIT 16u  /* entries up to which compression cannot gain anything worth its time */
+#define ZSTD_FROM 2048u   /* entries from which zstd is clearly smaller than the usual BloscLZ */
+
+uint32_t index_next_stored(const struct numbers *ix, uint32_t i)
 {
-	return (uint32_t)ceil_div(n, INDEX_PAGE);
+	return numbers_find(ix, i, entry_is_stored);
 }
 
-/* Entries of page p that are in use. */
-static uint32_t page_entries(const struct index *ix, uint32_t p)
-{
-	return (uint32_t)min_u64(INDEX_PAGE, ix->n - p * INDEX_PAGE);
-}
-
-/* Memory of an index counts: held.h. NULL: there is none, or a file that is loaded gets no more. */
-static void *memory_grow(const struct index *ix, void *p, uint64_t had, uint64_t want)
-{
-	if (!held_take(want - had, !ix->loading || want <= HELD_SMALL))
-		return NULL;
-	p = mem_realloc(p, want);
-	if (!p)
-		held_give(want - had);
-	return p;
-}
-
-static void memory_free(void *p, uint64_t had)
-{
-	held_give(had);
-	mem_free(p);
-}
-
-static void *spare_take(struct index *ix)
-{
-	void *page = ix->spare;
-	if (page) {
-		memcpy(&ix->spare, page, sizeof ix->spare);
-		ix->nspare--;
-	}
-	return page;
-}
-
-static void spare_give(struct index *ix, void *page)
-{
-	memcpy(page, &ix->spare, sizeof ix->spare);
-	ix->spare = page;
-	ix->nspare++;
-}
-
-void index_fold(struct index *ix, struct index_page *pg)
-{
-	pg->same = pg->slot[0];
-	memory_free(pg->slot, pg->cap * sizeof *pg->slot);
-	pg->slot = NULL;
-	ix->nsame++;
-}
-
-static void index_cut(struct index *ix, uint32_t n)
-{
-	uint32_t npages = pages_for(n);
-	for (uint32_t p = npages; p < ix->npages; p++) {
-		if (ix->page[p].slot)
-			index_fold(ix, &ix->page[p]);
-		ix->nsame--;
-	}
-	ix->npages = npages;
-	ix->n = n;
-}
-
-void index_deinit(struct index *ix)
-{
-	void *page;
-	while ((page = spare_take(ix)))
-		memory_free(page, PAGE_BYTES);
-	index_cut(ix, 0);
-	memory_free(ix->page, ix->room * sizeof *ix->page);
-	*ix = (struct index){0};
-}
-
-uint64_t index_get(const struct index *ix, uint32_t i)
-{
-	assert(i < ix->n);
-	const struct index_page *pg = &ix->page[PAGE_OF(i)];
-	return pg->slot ? pg->slot[SLOT_OF(i)] : pg->same;
-}
-
-struct index_run index_run(const struct index *ix, uint32_t i)
-{
-	assert(i < ix->n);
-	const struct index_page *pg = &ix->page[PAGE_OF(i)];
-	uint32_t n = page_entries(ix, PAGE_OF(i)) - SLOT_OF(i);
-	return (struct index_run){pg->slot ? pg->slot + SLOT_OF(i) : NULL, pg->same, n};
-}
-
-uint32_t index_next_stored(const struct index *ix, uint32_t i)
-{
-	return index_find(ix, i, entry_is_stored);
-}
-
-uint32_t index_count_stored(const struct index *ix)
+uint32_t index_count_stored(const struct numbers *ix)
 {
 	uint32_t count = 0;
-	struct index_run r;
+	struct numbers_run r;
 	for (uint32_t i = 0; i < ix->n; i += r.n) {
-		r = index_run(ix, i);
+		r = numbers_run(ix, i);
 		if (!r.slot)
 			count += entry_is_stored(r.same) ? r.n : 0;
 		for (uint32_t k = 0; r.slot && k < r.n; k++)
@@ -117,153 +42,299 @@ uint32_t index_count_stored(const struct index *ix)
 	return count;
 }
 
-/* Unfolds a page into `slot`, memory for `cap` entries. */
-static void page_unfold(struct index *ix, struct index_page *pg, void *slot, uint32_t cap)
-{
-	assert(!pg->slot);
-	pg->slot = slot;
-	pg->cap = cap;
-	for (uint32_t i = 0; i < cap; i++)
-		pg->slot[i] = pg->same;
-	ix->nsame--;
-}
+struct loader {
+	struct numbers *ix;
+	struct index_rule rule;
+	uint32_t at;       /* next entry */
+	uint8_t carry[ENTRY_BYTES];  /* an entry that lies across two steps */
+	uint32_t ncarry;
+};
 
-uint64_t *index_own(struct index *ix, uint32_t i)
+static int judge(const struct index_rule *rule, uint64_t raw, uint64_t *entry)
 {
-	assert(i < ix->n);
-	struct index_page *pg = &ix->page[PAGE_OF(i)];
-	if (!pg->slot) {
-		void *slot = spare_take(ix);
-		if (!slot)
-			slot = memory_grow(ix, NULL, 0, PAGE_BYTES);
-		if (!slot)
-			return NULL;
-		page_unfold(ix, pg, slot, INDEX_PAGE);
+	if (entry_is_stored(raw)) {
+		if (raw > rule->last)
+			return CORRUPT("chunk lies outside the chunk area", raw);
+		*entry = raw;
+		return 0;
 	}
-	return pg->slot + SLOT_OF(i);
-}
-
-bool index_set(struct index *ix, uint32_t i, uint64_t entry)
-{
-	assert(i < ix->n);
-	const struct index_page *pg = &ix->page[PAGE_OF(i)];
-	if (!pg->slot && pg->same == entry)
-		return true;
-	uint64_t *slot = index_own(ix, i);
-	if (slot)
-		*slot = entry;
-	return slot;
-}
-
-int index_reserve(struct index *ix, uint32_t calls)
-{
-	while (ix->nspare < min_u64(calls, ix->nsame)) {
-		void *page = memory_grow(ix, NULL, 0, PAGE_BYTES);
-		if (!page)
-			return -ENOMEM;
-		spare_give(ix, page);
-	}
+	unsigned kind = ENTRY_KIND(raw);
+	bool known = kind == ENTRY_KIND_ZEROS || kind == ENTRY_KIND_NAN ||
+		     kind == ENTRY_KIND_UNINIT;
+	if (!rule->special || !known)
+		return CORRUPT("special value in the index", kind);
+	*entry = ENTRY_OF_KIND(kind);
 	return 0;
 }
 
-/* Memory for `want` entries, and for some that will follow them. */
-static uint32_t cap_for(uint32_t want)
+static int load_entry(struct loader *l, const uint8_t *p)
 {
-	uint32_t cap = 8;
-	while (cap < want)
-		cap *= 2;
-	return cap;
-}
-
-/* Gives the last page, which may be shorter than others, memory for `want` entries. */
-static int page_grow(struct index *ix, struct index_page *pg, uint32_t want)
-{
-	uint32_t cap = cap_for(want);
-	if (pg->slot && pg->cap >= want)
-		return 0;
-	uint64_t had = pg->slot ? pg->cap : 0, *slot;
-	slot = memory_grow(ix, pg->slot, had * sizeof *slot, cap * sizeof *slot);
-	if (!slot)
+	struct numbers *ix = l->ix;
+	struct numbers_page *pg = &ix->page[l->at / NUMBERS_PAGE];
+	uint64_t entry = 0;
+	TRY(judge(&l->rule, get_le64(p), &entry));
+	if (l->at % NUMBERS_PAGE == 0 && !pg->slot)
+		pg->same = entry;
+	if (!numbers_set(ix, l->at, entry))
 		return -ENOMEM;
-	if (!pg->slot) {
-		page_unfold(ix, pg, slot, cap);
-		return 0;
-	}
-	pg->slot = slot;
-	pg->cap = cap;
+	l->at++;
 	return 0;
 }
 
-/* The last page gets entries behind those it has: up to `to` in all. */
-static int extend_last(struct index *ix, uint32_t to)
+/* Entries of one page. Once it is unfolded, most of them are just copied. */
+static int load_run(struct loader *l, const uint8_t *p, uint32_t n)
 {
-	uint32_t from = page_entries(ix, ix->npages - 1);
-	struct index_page *pg = &ix->page[ix->npages - 1];
-	if (!pg->slot && pg->same == ENTRY_ZEROS)
-		return 0;
-	TRY(page_grow(ix, pg, to));
-	for (uint32_t i = from; i < to; i++)
-		pg->slot[i] = ENTRY_ZEROS;
-	return 0;
-}
-
-/* Memory for so many pages. */
-static int table_grow(struct index *ix, uint32_t npages)
-{
-	if (npages <= ix->room)
-		return 0;
-	void *page = memory_grow(ix, ix->page, ix->room * sizeof *ix->page,
-				 npages * sizeof *ix->page);
-	if (!page)
-		return -ENOMEM;
-	ix->page = page;
-	ix->room = npages;
-	return 0;
-}
-
-int index_resize(struct index *ix, uint32_t n)
-{
-	if (n <= ix->n) {
-		index_cut(ix, n);
-		return 0;
-	}
-	uint32_t npages = pages_for(n), old = ix->npages;
-	TRY(table_grow(ix, npages));
-	if (old > 0 && page_entries(ix, old - 1) < INDEX_PAGE)
-		TRY(extend_last(ix, (uint32_t)min_u64(INDEX_PAGE, n - (old - 1) * INDEX_PAGE)));
-	for (uint32_t p = old; p < npages; p++)
-		ix->page[p] = (struct index_page){.same = ENTRY_ZEROS};
-	ix->nsame += npages - old;
-	ix->npages = npages;
-	ix->n = n;
-	if (old == 0 && n <= INDEX_SMALL && page_grow(ix, &ix->page[0], n) < 0) {
-		index_cut(ix, 0);
-		return -ENOMEM;
+	const struct numbers_page *pg = &l->ix->page[l->at / NUMBERS_PAGE];
+	uint32_t i = 0;
+	for (; i < n && !pg->slot; i++)
+		TRY(load_entry(l, p + ENTRY_BYTES * i));
+	for (; i < n; i++, l->at++) {
+		uint64_t entry = get_le64(p + ENTRY_BYTES * i);
+		if (!entry_is_stored(entry) || entry > l->rule.last)
+			TRY(judge(&l->rule, entry, &entry));
+		pg->slot[l->at % NUMBERS_PAGE] = entry;
 	}
 	return 0;
 }
 
-static int page_copy(struct index *to, const struct index *from, uint32_t p)
+static int load_bytes(struct loader *l, struct view v)
 {
-	struct index_page *pg = &to->page[p];
-	const uint64_t *slot = from->page[p].slot;
-	if (!slot && !pg->slot) {
-		pg->same = from->page[p].same;
-		return 0;
+	while (l->ncarry && v.n) {
+		l->carry[l->ncarry++ % ENTRY_BYTES] = *v.p;
+		v = view_part(v, 1, v.n - 1);
+		if (l->ncarry == ENTRY_BYTES) {
+			TRY(load_entry(l, l->carry));
+			l->ncarry = 0;
+		}
 	}
-	uint64_t *own = index_own(to, p * INDEX_PAGE);
-	if (!own)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < page_entries(to, p); i++)
-		own[i] = slot ? slot[i] : from->page[p].same;
+	while (v.n >= ENTRY_BYTES) {
+		uint32_t here = NUMBERS_PAGE - l->at % NUMBERS_PAGE;
+		uint32_t n = (uint32_t)min_u64(v.n / ENTRY_BYTES, here);
+		TRY(load_run(l, v.p, n));
+		v = view_part(v, n * ENTRY_BYTES, v.n - n * ENTRY_BYTES);
+	}
+	if (v.n) {
+		memcpy(l->carry, v.p, v.n);
+		l->ncarry = (uint32_t)v.n;
+	}
 	return 0;
 }
 
-int index_copy(struct index *to, const struct index *from, uint32_t n)
+static int load_blocks(struct loader *l, const struct stored *at, const struct chunk *c,
+		       struct scratch *s, struct buf *out)
 {
-	assert(n <= from->n);
-	TRY(index_resize(to, n));
-	for (uint32_t p = 0; p < to->npages; p++)
-		TRY(page_copy(to, from, p));
+	if (c->blocksize > BLOCK_LIMIT)
+		return UNSUPPORTED("block size of the index", c->blocksize);
+	if (c->nbytes > l->rule.most)
+		return UNSUPPORTED("decoded size of the index", c->nbytes);
+	uint32_t step = c->blocksize < STEP ? STEP / c->blocksize : 1;
+	for (uint32_t b = 0; b < c->nblocks; b += step) {
+		struct run run = {b, (uint32_t)min_u64(step, c->nblocks - b)};
+		uint32_t n = chunk_run_bytes(c, run);
+		TRY(scratch_ask(s, n));
+		TRY(buf_reserve_fresh(out, n));
+		TRY(stored_read(at, c, run, s, span_of(out->p, n)));
+		TRY(load_bytes(l, view_of(out->p, n)));
+	}
 	return 0;
+}
+
+/* A plain copy may be one huge block: any part of it can be read. */
+static int load_plain(struct loader *l, const struct stored *at, const struct chunk *c,
+		      struct buf *out)
+{
+	TRY(buf_reserve_fresh(out, min_u64(STEP, c->nbytes)));
+	for (uint32_t pos = 0; pos < c->nbytes; pos += STEP) {
+		uint32_t n = (uint32_t)min_u64(STEP, c->nbytes - pos);
+		TRY(io_pread(at->io, at->at + c->head_len + pos, span_of(out->p, n)));
+		TRY(load_bytes(l, view_of(out->p, n)));
+	}
+	return 0;
+}
+
+/* All entries are one number: no bytes to decode. */
+static int load_same(struct loader *l, const uint8_t raw[ENTRY_BYTES])
+{
+	struct numbers *ix = l->ix;
+	uint64_t entry = 0;
+	TRY(judge(&l->rule, get_le64(raw), &entry));
+	for (uint32_t p = 0; p < ix->npages; p++) {
+		struct numbers_page *pg = &ix->page[p];
+		pg->same = entry;
+		for (uint32_t i = 0; pg->slot && i < pg->cap; i++)
+			pg->slot[i] = entry;
+	}
+	return 0;
+}
+
+static int load_value(struct loader *l, const struct chunk *c)
+{
+	uint8_t raw[ENTRY_BYTES];
+	size_t n = c->value.n;
+	if (n == 0 || ENTRY_BYTES % n != 0)
+		return UNSUPPORTED("item size of an index of one value", n);
+	for (size_t i = 0; i < ENTRY_BYTES; i++)
+		raw[i] = c->value.p[i % n];
+	return load_same(l, raw);
+}
+
+static int load_chunk(struct loader *l, const struct stored *at, const struct chunk *c,
+		      struct scratch *s)
+{
+	static const uint8_t zeros[ENTRY_BYTES];
+	struct buf out = {0};
+	int rc;
+	switch (c->kind) {
+	case CHUNK_ZEROS:
+		return load_same(l, zeros);
+	case CHUNK_VALUE:
+		return load_value(l, c);
+	case CHUNK_STORED:
+		rc = load_plain(l, at, c, &out);
+		break;
+	case CHUNK_REGULAR:
+		rc = load_blocks(l, at, c, s, &out);
+		break;
+	default:
+		return CORRUPT("kind of the index chunk", c->kind);
+	}
+	buf_free(&out);
+	return rc;
+}
+
+static int judge_shape(const struct chunk *c, uint32_t n)
+{
+	if (c->typesize != ENTRY_BYTES || c->is_vl)
+		return CORRUPT("item size of the index", c->typesize);
+	if (c->nbytes % ENTRY_BYTES != 0 || c->nbytes / ENTRY_BYTES > INDEX_MAX_CHUNKS)
+		return CORRUPT("size of the index", c->nbytes);
+	if (n != INDEX_ANY && c->nbytes / ENTRY_BYTES != n)
+		return CORRUPT("number of entries in the index", c->nbytes / ENTRY_BYTES);
+	return 0;
+}
+
+int index_load(struct numbers *ix, const struct stored *at, uint32_t n, struct index_rule rule,
+	       struct scratch *s)
+{
+	assert(ix->n == 0 && !ix->page);
+	struct chunk c = {0};
+	struct loader l = {.ix = ix, .rule = rule};
+	int rc = stored_load(at, 0, s, &c);
+	if (rc == 0)
+		rc = judge_shape(&c, n);
+	if (rc == 0)
+		rc = numbers_resize(ix, c.nbytes / ENTRY_BYTES);
+	if (rc == 0 && ix->n)
+		rc = load_chunk(&l, at, &c, s);
+	chunk_deinit(&c);
+	return rc;
+}
+
+static struct chunk_head head_of(enum chunk_kind kind, uint32_t nbytes, uint32_t cbytes)
+{
+	return (struct chunk_head){.kind = kind,
+				   .typesize = ENTRY_BYTES,
+				   .nbytes = nbytes,
+				   .blocksize = (uint32_t)min_u64(nbytes, BLOCK_SIZE),
+				   .cbytes = cbytes};
+}
+
+static int encode_same(const struct numbers *ix, struct buf *out)
+{
+	struct chunk_head head =
+		head_of(CHUNK_VALUE, ix->n * ENTRY_BYTES, CHUNK_HEAD + ENTRY_BYTES);
+
+	TRY(buf_reserve_fresh(out, head.cbytes));
+	chunk_head_put(out->p, &head);
+	put_le64(out->p + CHUNK_HEAD, ix->page[0].same);
+	out->n = head.cbytes;
+	return 0;
+}
+
+static int encode_plain(struct view raw, struct buf *out)
+{
+	struct chunk_head head =
+		head_of(CHUNK_STORED, (uint32_t)raw.n, (uint32_t)(CHUNK_HEAD + raw.n));
+
+	TRY(buf_reserve_fresh(out, head.cbytes));
+	chunk_head_put(out->p, &head);
+	memcpy(out->p + CHUNK_HEAD, raw.p, raw.n);
+	out->n = head.cbytes;
+	return 0;
+}
+
+static int encode_packed(struct view raw, struct buf *out)
+{
+	bool large = raw.n / ENTRY_BYTES >= ZSTD_FROM;
+	struct pipeline p = {
+		.codec = large ? CODEC_ZSTD : CODEC_BLOSCLZ,
+		.level = large ? 1 : 5,
+		.filter = {[FILTER_SLOTS - 1] = FILTER_SHUFFLE},
+		.split_mode = SPLIT_NEVER,
+		.typesize = ENTRY_BYTES,
+		.blocksize = BLOCK_SIZE,
+		.no_sums = true, /* the root's fingerprint covers it */
+	};
+	struct scratch *s;
+	TRY(scratch_open(&s));
+	int rc = chunk_encode(s, &p, raw, out);
+	scratch_close(s);
+	return rc;
+}
+
+/* Folds the pages whose entries are all equal. */
+static void fold_pages(struct numbers *ix)
+{
+	struct numbers_run r;
+	for (uint32_t i = 0; i < ix->n; i += r.n) {
+		r = numbers_run(ix, i);
+		uint32_t k = 1;
+		while (r.slot && k < r.n && r.slot[k] == r.slot[0])
+			k++;
+		if (r.slot && k == r.n)
+			numbers_fold(ix, &ix->page[i / NUMBERS_PAGE]);
+	}
+}
+
+static bool index_is_same(const struct numbers *ix)
+{
+	for (uint32_t i = 0; i < ix->npages; i++)
+		if (ix->page[i].slot || ix->page[i].same != ix->page[0].same)
+			return false;
+	return true;
+}
+
+static void index_pack(const struct numbers *ix, uint8_t *out)
+{
+	struct numbers_run r;
+	for (uint32_t i = 0; i < ix->n; i += r.n) {
+		r = numbers_run(ix, i);
+		for (uint32_t k = 0; k < r.n; k++, out += ENTRY_BYTES)
+			put_le64(out, r.slot ? r.slot[k] : r.same);
+	}
+}
+
+static int encode_all(const struct numbers *ix, struct buf *out)
+{
+	struct buf raw = {0};
+	TRY(buf_reserve(&raw, ix->n * ENTRY_BYTES));
+	raw.n = ix->n * ENTRY_BYTES;
+	index_pack(ix, raw.p);
+	int rc = ix->n <= STORED_LIMIT ? encode_plain(buf_view(&raw), out)
+				       : encode_packed(buf_view(&raw), out);
+	buf_free(&raw);
+	return rc;
+}
+
+int index_encode(struct numbers *ix, struct buf *out)
+{
+	assert(ix->n > 0 && ix->n <= INDEX_MAX_CHUNKS);
+	if (ix->n > NUMBERS_SMALL)
+		fold_pages(ix);
+	if (index_is_same(ix) && !entry_is_stored(ix->page[0].same))
+		return encode_same(ix, out);
+	held_enter(ix->n * ENTRY_BYTES);
+	int rc = encode_all(ix, out);
+	held_leave(ix->n * ENTRY_BYTES);
+	return rc;
 }

@@ -19,7 +19,7 @@ static int rewrite(struct frame *f, uint64_t from, uint64_t to)
 	for (; rc == 0 && (n = index_next_stored(&f->index, n)) < end; n++) {
 		rc = frame_read_raw(f, n, &b);
 		if (rc == 0)
-			rc = io_pwrite(f->io, f->info.header_len + index_get(&f->index, n),
+			rc = io_pwrite(f->io, f->info.header_len + numbers_get(&f->index, n),
 				       buf_view(&b));
 	}
 	buf_free(&b);
