@@ -168,9 +168,9 @@ static int open_detached(const char *name)
 }
 
 /*
- * True: the guard has said that it would notice our end. One that comes to that later, when the
- * main thread is gone and another one is not, would wait for ever. What it has said stays to be
- * seen.
+ * True: the guard has said that it will notice our end. If it asked the kernel for that only when
+ * our main thread is gone and another one is not, it would wait for ever. What it has said stays in
+ * the socket, for the next call.
  */
 static bool is_armed(void)
 {

@@ -161,12 +161,12 @@ static uint64_t next_round(const struct keeper *k)
 }
 
 /*
- * Waits for the time `next`, when everything is committed, or until the fsyncs that go to the
- * intent log have paused and the files in it are. ROUND_NONE: the thread shall end.
+ * Waits until `next`, the time for all files; or until no fsync has gone to the intent log for a
+ * while, for the files in it. ROUND_NONE: the thread shall end.
  */
 static enum round wait_for_round(struct keeper *k, uint64_t next)
 {
-	/* each try encodes everything that waits, in vain if the disk is full, which may last */
+	/* Each try encodes all that waits, in vain while the disk is full, which may last. */
 	bool full = err_is_full(k->last_rc);
 
 	while (meter_now() < next) {

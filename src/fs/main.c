@@ -315,7 +315,7 @@ int main(int argc, char **argv)
 	struct options o;
 
 	fd_open_stdio();
-	signal(SIGCHLD, SIG_DFL); /* ignored, which is inherited, waitpid knows of no child's end */
+	signal(SIGCHLD, SIG_DFL); /* if our starter ignores it, waitpid would learn of no end */
 	int rc = options_parse(&o, argc, argv);
 	if (rc >= 0 && o.help) {
 		options_help();

@@ -15,7 +15,7 @@
 #define COMPACT_STEP (4u << 20)
 
 /* Sets the pipeline that the header names: that of the first data, which was not known before. */
-static void name_choice(struct file *f)
+static void set_header_pipeline(struct file *f)
 {
 	struct pipeline p;
 
@@ -138,8 +138,9 @@ static bool might_write(struct file *f, enum durability how)
 }
 
 /*
- * What is written for that takes mtime, set-id bits and capabilities away, and who is not root may
- * not be able to give them back. Where a commit of ours did so before, no harm is left to do.
+ * True: the file may be written to though nobody has changed it. That takes mtime, set-id bits and
+ * capabilities away, which who is not root may not be able to give back. Where a commit of ours did
+ * so before, no harm is left to do.
  */
 static bool is_harmless(const struct file *f)
 {
@@ -177,7 +178,7 @@ static int commit_locked(struct file *f, enum durability how, bool *writes)
 	bool held_up = how == COMMIT_PART && (dirty_holds_up(&f->dirty) || missing_holds_up(f));
 
 	if (frame_dirty(f->frame) && !held_up)
-		name_choice(f);
+		set_header_pipeline(f);
 	note_own_caps(f);
 	*writes = frame_writes(f->frame, how);
 	int rc = held_up ? 0 : commit_frame(f, how);

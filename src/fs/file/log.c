@@ -29,8 +29,9 @@ bool file_in_log(struct file *f)
 }
 
 /*
- * True: a record in the log costs less than a commit. What is committed already needs a sync only;
- * nor is the file on the list of those to commit, so that its record would stay needed.
+ * True: a record in the log costs less than a commit. Not where all is committed already: that only
+ * takes a sync, and since the file is not on the list of those to commit, its record would stay
+ * needed.
  */
 static bool pays(const struct file *f)
 {

@@ -107,8 +107,10 @@ NODISCARD int sidecar_try_enter_store(struct sidecar *s, enum sidecar_entered *h
 /* Ends any of these, and sidecar_enter_alone. Does nothing after SIDECAR_NONE. */
 void sidecar_leave(struct sidecar *s, enum sidecar_entered how);
 
-/* Waits for the lock, and takes nothing. False: it was not to be had in time. */
+/* What the lock is wanted for: to be shared, or for the last alone. */
 enum sidecar_for { SIDECAR_READ, SIDECAR_STORE, SIDECAR_COMMIT };
+
+/* Waits for the lock, and takes nothing. False: it was not to be had in time. */
 NODISCARD bool sidecar_wait(struct sidecar *s, enum sidecar_for what);
 
 /* Waits for `ns` nanoseconds at most. The caller goes on, whether the lock is free then or not. */

@@ -26,7 +26,7 @@ struct slow_reads {
 /* One request. Starts zeroed, except for `q`. */
 struct slow {
 	const struct file_request *q; /* NULL: nobody waits for an answer */
-	uint64_t began, looked;            /* meter_now */
+	uint64_t began, looked;       /* meter_now */
 	bool going;
 };
 

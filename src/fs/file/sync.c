@@ -14,10 +14,9 @@
 
 #include <errno.h>
 
-
 /*
- * What is durable is to say so, and to be found without us. The file gets writable for that, if it
- * can be.
+ * What is durable now is noted to be so, and can be found without us then: by a commit, for which
+ * the file is made writable if it can be.
  */
 static void vouch(struct file *f)
 {
@@ -37,14 +36,14 @@ static int sync_read_only(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->lock);
 	bool late = f->writable;
-	int rc = late || f->fd < 0 ? late : io_sync(frame_io(f->frame));
+	int rc = late || f->fd < 0 ? 0 : io_sync(frame_io(f->frame));
 	bool wants = !late && (file_wants_vouch(f) || file_wants_header(f));
 	if (rc < 0)
 		f->fs->sync_failed = true; /* before the file may be written: file_make_writable */
 	pthread_rwlock_unlock(&f->lock);
 	if (rc >= 0 && wants)
 		vouch(f);
-	return rc;
+	return late ? 1 : rc;
 }
 
 /*

@@ -46,10 +46,12 @@ struct inode_key {
  *
  *              fd        readable  promoted
  *   NONE       -1        no        no        opened by name when it is wanted
- *   PATH       O_PATH    no        no        closed when it is used least recently, unless it is
- *   READER     O_RDONLY  yes       no          pinned, or the file has no name; READER the same
+ *   PATH       O_PATH    no        no        closed when it is used least recently
+ *   READER     O_RDONLY  yes       no        the same
  *   READING    O_RDONLY  yes       yes       an open frame reads by it: it stays
  *   OPENED     as asked  no        yes       made for an open frame: it stays
+ *
+ * One that is pinned stays, too, and that of a file without a name.
  *
  *   NONE -> PATH            inode_pin, inode_keep_take
  *   NONE -> PATH, READER    inode_from_entry: what the lookup has opened

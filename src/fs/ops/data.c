@@ -63,10 +63,10 @@ static bool has_left(const struct asker *a)
 }
 
 /*
- * True: nobody needs it. The kernel sends no INTERRUPT where it may ask for several pieces at once.
- * Whoever reads past the page cache then waits for all of them, even if killed. Who does not has
- * left by then; if somebody else waits for what was read ahead, the kernel asks again, for one
- * page.
+ * True: nobody wants the answer any more. Where the kernel may ask for several pieces at once it
+ * sends no INTERRUPT. Who reads past the page cache then waits for all of them, even if killed. Who
+ * reads through it does not wait for what is read ahead, and may have left; if somebody else waits
+ * for that, the kernel asks for it again, page by page.
  */
 static bool is_gone(void *who)
 {

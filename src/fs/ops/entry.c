@@ -53,7 +53,7 @@ static void show_attr(const struct fs *fs, struct inode *n, const struct probed 
 	if (block >= BLKSIZE_MIN)
 		st->st_blksize = (blksize_t)min_u64(block, BLKSIZE_MAX);
 	pthread_mutex_lock(&n->lock);
-	/* last_size: it was closed while we looked, or opened before its mode forbade reading. */
+	/* n->sizes: it was closed while we looked, or opened before its mode forbade reading. */
 	if (n->file)
 		st->st_size = (off_t)file_size(n->file);
 	else if (probed->in_use || (probed->guess && n->cache_owner))

@@ -118,7 +118,7 @@ void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 	remove_name(req, parent, name, AT_REMOVEDIR);
 }
 
-/* That of the name that it has. It may have none, or none that we know of. */
+/* A further name has the suffix of the first, `name`, which is "" if there is none that we know. */
 static const char *suffix_to_link(const char *name, enum node_kind kind)
 {
 	if (*name)

@@ -20,15 +20,15 @@ struct newborn;
 
 /* An open file or directory as one application sees it. */
 struct handle {
-	struct inode *inode;   /* a reference */
-	struct file *file;     /* a frame, else NULL */
-	struct dir *dir;       /* a directory, else NULL */
-	int fd;                /* a plain file, else -1 */
+	struct inode *inode;         /* a reference                                       */
+	struct file *file;           /* a frame, else NULL                                */
+	struct dir *dir;             /* a directory, else NULL                            */
+	int fd;                      /* a plain file, else -1                             */
 	bool writable;
-	_Atomic uint32_t losses;   /* how many of `file` it was told of (file_take_loss)      */
-	_Atomic uint32_t refusals; /* ... and of refused writes (file_accept_refused)         */
-	_Atomic uint32_t closes;   /* how often a descriptor of it was closed  */
-	struct handle *next, **link; /* among those of the inode, under its lock */
+	_Atomic uint32_t losses;     /* how many of `file` it was told of: file_take_loss */
+	_Atomic uint32_t refusals;   /* the same of refused writes: file_accept_refused   */
+	_Atomic uint32_t closes;     /* how often a descriptor of it was closed           */
+	struct handle *next, **link; /* among those of the inode, under its lock          */
 };
 
 static inline struct fs *ops_fs(fuse_req_t req)
