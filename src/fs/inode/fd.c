@@ -100,18 +100,21 @@ static void give_up_half(struct inodes *t)
 	pthread_mutex_unlock(&t->lock);
 }
 
-/* What the daemon itself has open: one for each thread that serves requests, and some others. */
+/*
+ * Descriptors that are reserved: for what the daemon itself has open, which is one for each thread
+ * that serves requests and some others; and, at most, for what requests have open for a moment.
+ */
 #define OWN 32
-/* Enough for what so many requests have open for a moment. */
 #define BRIEF_MOST 224
-/* Closing them takes time, too. */
+
+/* Of files that nobody uses no more are kept open: closing them takes time, too. */
 #define UNUSED_MOST (1u << 16)
 
-/* So many may stay open. What is left is for requests that need one briefly. */
+/* How many may stay open. */
 static unsigned most_that_stay(const struct inodes *t)
 {
-	unsigned kept = OWN + (unsigned)min_u64(t->limit / 8, BRIEF_MOST);
-	return t->limit > kept ? t->limit - kept : 1;
+	unsigned reserved = OWN + (unsigned)min_u64(t->limit / 8, BRIEF_MOST);
+	return t->limit > reserved ? t->limit - reserved : 1;
 }
 
 /* Called under the lock, after the number of descriptors has grown. */
