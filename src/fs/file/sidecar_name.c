@@ -73,7 +73,7 @@ static bool is_hidden(DIR *dp, const struct dirent *d)
 	return strcmp(d->d_name, NAMES_INTENT) != 0 && names_hides(d->d_name, type_of(dp, d));
 }
 
-int sidecar_remove_only(int parent, const char *name)
+int sidecar_clear_dir(int parent, const char *name)
 {
 	DIR *dp = fd_opendir(parent, name);
 	struct dirent *d;

@@ -26,9 +26,9 @@ void sidecar_remove(int dirfd, const char *backing);
 
 /*
  * Lock sidecars, and the drafts of cframe, are hidden: a directory that holds nothing else is empty
- * to its user, who wants to remove it. Removes them from the directory `name` in `parent`.
+ * to its user, who wants to remove it. Empties the directory `name` in `parent` of them.
  * -ENOTEMPTY: it holds something else as well, or could not be read, and nothing was removed.
  */
-NODISCARD int sidecar_remove_only(int parent, const char *name);
+NODISCARD int sidecar_clear_dir(int parent, const char *name);
 
 #endif

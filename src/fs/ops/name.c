@@ -76,7 +76,7 @@ static int remove_entry(struct fs *fs, struct inode *parent, int dirfd, struct e
 
 	if (rc >= 0 && unlinkat(dirfd, e->backing, flags) < 0) {
 		rc = -errno;
-		if (rc == -ENOTEMPTY && sidecar_remove_only(dirfd, e->backing) == 0)
+		if (rc == -ENOTEMPTY && sidecar_clear_dir(dirfd, e->backing) == 0)
 			rc = unlinkat(dirfd, e->backing, flags) < 0 ? -errno : 0;
 	}
 	if (rc >= 0 && e->probed.kind != NODE_PLAIN)

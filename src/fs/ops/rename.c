@@ -190,7 +190,7 @@ static int move_over(const struct side *from, const struct side *to, const char 
 {
 	int rc = move_backing(from, from->e.backing, to, name, 0);
 
-	if ((rc == -ENOTEMPTY || rc == -EEXIST) && sidecar_remove_only(to->dirfd, name) == 0)
+	if ((rc == -ENOTEMPTY || rc == -EEXIST) && sidecar_clear_dir(to->dirfd, name) == 0)
 		rc = move_backing(from, from->e.backing, to, name, 0);
 	return rc;
 }
