@@ -62,6 +62,7 @@ int commit_header(struct frame *f, const struct header_root *root, uint32_t trai
 	space_root(&f->space, !moved);
 	f->recovered = false;
 	f->latest = true;
+	memcpy(f->fixed, f->head.p, sizeof f->fixed);
 	info->frame_len = root->frame_len;
 	info->trailer_len = trailer_len;
 	info->nbytes = root->nbytes;
@@ -164,6 +165,19 @@ static uint32_t slack_at(struct frame *f, const struct draft *d, uint64_t end)
 	return slack;
 }
 
+/* Enters the root into the header in memory. Data that was moved keeps what its own header says. */
+static void enter_root(struct frame *f, struct draft *d)
+{
+	if (d->has.moved) {
+		d->root.type_size = f->info.type_size;
+		header_set_root(f->head.p, &d->root);
+	} else {
+		d->root.type_size = commit_type_size(f, d->has.ix, d->has.nbytes);
+		commit_enter_root(f, &d->root);
+	}
+	header_set_vlmeta(f->head.p, f->notes || f->vlmeta.n);
+}
+
 /* Chooses the place of index and trailer, and enters it into the header in memory. */
 static int place(struct frame *f, struct draft *d)
 {
@@ -180,11 +194,9 @@ static int place(struct frame *f, struct draft *d)
 		.frame_len = d->at + len,
 		.nbytes = d->has.nbytes,
 		.cbytes = d->at - f->info.header_len,
-		.type_size = commit_type_size(f, d->has.ix, d->has.nbytes),
 		.chunk_size = f->info.chunk_size,
 	};
-	commit_enter_root(f, &d->root);
-	header_set_vlmeta(f->head.p, f->notes || f->vlmeta.n);
+	enter_root(f, d);
 	return 0;
 }
 

@@ -37,12 +37,16 @@ struct pending {
 	struct young young;
 	uint64_t nbytes;
 	uint32_t chunk_size, root_chunk;
+	uint8_t head[HEADER_FIXED]; /* what it says of new chunks; the old ones may need theirs */
 };
 
 static struct pending set_aside(struct frame *f)
 {
-	struct pending p = {f->index,  f->sums, f->young, f->nbytes, f->info.chunk_size,
-			    f->root_chunk};
+	struct pending p = {.index = f->index, .sums = f->sums, .young = f->young,
+			    .nbytes = f->nbytes, .chunk_size = f->info.chunk_size,
+			    .root_chunk = f->root_chunk};
+	memcpy(p.head, f->head.p, sizeof p.head);
+	memcpy(f->head.p, f->fixed, sizeof f->fixed);
 	f->index = f->sums = (struct numbers){0};
 	f->young = (struct young){0};
 	f->nbytes = f->info.nbytes;
@@ -57,6 +61,7 @@ static void take_back(struct frame *f, const struct pending *p)
 	numbers_deinit(&f->index);
 	numbers_deinit(&f->sums);
 	young_deinit(&f->young);
+	memcpy(f->head.p, p->head, sizeof p->head);
 	f->index = p->index;
 	f->sums = p->sums;
 	f->young = p->young;

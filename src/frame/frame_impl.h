@@ -6,6 +6,7 @@
 #define FRAME_FRAME_IMPL_H
 
 #include "frame/chunk_sum.h"
+#include "frame/format/header.h"
 #include "frame/format/meta.h"
 #include "frame/format/trailer.h"
 #include "frame/frame.h"
@@ -70,6 +71,7 @@ struct frame {
 	/* The root on disk. */
 	struct frame_info info;
 	struct buf head;         /* header_len bytes; a commit patches the first 87        */
+	uint8_t fixed[HEADER_FIXED]; /* these, while `head` has those of the next root     */
 	struct buf trailer;      /* without note: that of an empty root of ours            */
 	struct meta meta, vlmeta; /* borrow `head` and `trailer`                           */
 	uint64_t held;           /* bytes of these and of `start` that count: held.h       */

@@ -39,6 +39,7 @@ int frame_load_sections(struct frame *f, struct view fixed)
 	TRY(hold(f, info->header_len + 2ull * info->trailer_len));
 	TRY(io_pread_buf(f->io, 0, info->header_len, &f->head));
 	memcpy(f->head.p, fixed.p, min_u64(fixed.n, f->head.n));
+	memcpy(f->fixed, f->head.p, min_u64(sizeof f->fixed, f->head.n));
 	TRY(io_pread_buf(f->io, info->frame_len - info->trailer_len, info->trailer_len,
 			 &f->trailer));
 	if (info->header_len > (info->beta ? HEADER_BETA_FIXED : HEADER_FIXED)) {

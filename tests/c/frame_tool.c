@@ -5,6 +5,7 @@
  *   pipeline TEXT           for chunks from here on, and for create
  *   create FILE CHUNKSIZE   makes an empty frame
  *   open FILE               opens one; the frame that was open is closed without a commit
+ *   adopt                   the pipeline goes into the header
  *   resize N                frame_resize
  *   write AT HEXBYTES       plain bytes: the chunks that they touch are encoded anew
  *   fill AT N BYTE SEED     N bytes made from BYTE and SEED (see tests), otherwise as write
@@ -454,6 +455,10 @@ static int do_line(struct tool *t, const char *cmd, const char *args)
 	}
 	if (!t->frame)
 		return -EBADF;
+	if (strcmp(cmd, "adopt") == 0) {
+		frame_set_pipeline(t->frame, &t->pipeline);
+		return 0;
+	}
 	if (strcmp(cmd, "resize") == 0)
 		return do_resize(t, strtoull(args, NULL, 10));
 	if (strcmp(cmd, "write") == 0)

@@ -476,6 +476,42 @@ def test_a_truncation_that_failed_leaves_the_old_bytes(work):
     assert failed > 5
 
 
+@pytest.mark.parametrize("pipeline", ["shuffle:8+zstd:3", "shuffle:2+zstd:3"])
+def test_a_truncation_that_failed_leaves_the_old_items(work, pipeline):
+    """The pipeline of the empty frame is there before the old chunks are moved out of its way: it
+    does not become that of their root, whose NaN would be those of other numbers."""
+    made, path = work / "made.b2frame", work / "f.b2frame"
+    schunk = blosc2.SChunk(
+        chunksize=4096, cparams={"typesize": 4}, urlpath=str(made), contiguous=True, mode="w"
+    )
+    schunk.fill_special(4 * 1024, blosc2.SpecialValue.NAN)
+    schunk.update_data(0, random.Random(1).randbytes(4096), copy=True)
+    data = libblosc.chunk_bytes(schunk)
+    del schunk
+    kept = 0
+    for n in range(1, 30):
+        shutil.copyfile(made, path)
+        with Tool() as tool:
+            tool.do(f"open {path}")
+            tool.do("resize 0")
+            tool.do(f"pipeline {pipeline}")
+            tool.do("adopt")
+            tool.do(f"once {n} EIO")
+            done = tool.ask("commit sync") == "ok"
+            with Tool() as other:
+                other.do(f"open {path}")
+                shown = other.bytes(int(other.do("sum").split()[0]))
+            assert shown in (data, b""), n
+            assert libblosc.chunk_bytes(libblosc.open_frame(path)) == shown
+            kept += shown == data
+            tool.do("commit sync")
+            schunk = libblosc.open_frame(path)
+            assert schunk.nbytes == 0 and schunk.typesize == int(pipeline[8])
+        if done:
+            break
+    assert kept > 5
+
+
 def test_what_is_left_of_a_cut_frame_is_not_hidden(work):
     """Chunks without an index may still be somebody's data: such a frame is
     refused, not taken for empty."""
