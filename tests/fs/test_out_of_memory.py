@@ -12,6 +12,9 @@ import pytest
 
 from libdata import blob
 from libfault import Fault
+from libmount import wait_until
+from libposix import error_of
+from libstats import stats
 
 CHUNK = 16 << 10
 EVERY = 1 if os.environ.get("CFRAMEFS_TEST_FAULTS") == "all" else 3
@@ -121,6 +124,34 @@ def test_out_of_memory(mount, work):
     for top, files in expect.items():
         for name, data in files.items():
             assert (top / name).read_bytes() == data, (top, name)
+
+
+@pytest.mark.release
+def test_what_a_failed_append_has_loaded_is_stored(mount, work):
+    """The last chunk came into memory for it, and does not wait there for the file to be closed."""
+    short = Short(mount, work, "chunksize=64K,blocksize=4K,pipeline=lz4:5,commit=0.1")
+    m = short.m
+    more = blob(2, 8 << 20, "noise")
+    data = blob(1, 10000, "text")
+    (m.mnt / "more").write_bytes(more)
+    source = os.open(m.mnt / "more", os.O_RDONLY)
+    n, came, waited = 0, True, 0
+    while came:
+        n += 1
+        (m.mnt / "f").write_bytes(data)
+        fd = os.open(m.mnt / "f", os.O_RDWR)
+        wait_until(lambda: stats(m)["memory"]["dirty_bytes"] == 0)
+        # behind a hole that makes the index longer, by pages that it does not have yet
+        short.fault.set(n, Fault.MEMORY, error=errno.ENOMEM)
+        got = error_of(os.copy_file_range, source, fd, 100, 0, 40 << 20)
+        came = short.fault.came()
+        short.fault.stop()
+        if got == "ENOMEM":
+            waited += stats(m)["memory"]["dirty_bytes"] > 0
+            wait_until(lambda: stats(m)["memory"]["dirty_bytes"] == 0, 10, f"a commit, {n}")
+        os.close(fd)
+    os.close(source)
+    assert waited
 
 
 @pytest.mark.release

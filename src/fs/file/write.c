@@ -89,6 +89,7 @@ static int load_tail(struct file *f, uint64_t new_size)
 	else
 		TRY(dirty_get_whole(f, n, &c));
 	c->must_store = true;
+	uncommitted_add(f); /* also if what it is for fails */
 	return 0;
 }
 
