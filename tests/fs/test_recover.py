@@ -283,6 +283,25 @@ def test_a_sync_is_told_to_the_next_process(mount, how, data):
             assert after[-8:] > before[-8:]
 
 
+def test_a_reader_of_a_file_that_is_left_to_another_inode_writes_nothing(mount):
+    """Where it would say that the root is durable, that of a new writer may be by then, or a chunk
+    that has taken its place."""
+    m = mount(f"{OPTIONS},entry_timeout=0,attr_timeout=0")
+    (m.mnt / "f").write_bytes(b"old")
+    old = os.open(m.mnt / "f", os.O_RDONLY)
+    with open(m.mnt / "f", "r+b") as f:
+        f.write(b"new")
+    os.utime(m.stored("f"), (1_000_000_000, 1_000_000_000))
+    new = os.open(m.mnt / "f", os.O_RDONLY)
+    stages = [m.stored("f").read_bytes()]
+    for fd in old, new:
+        os.fsync(fd)
+        stages.append(m.stored("f").read_bytes())
+        assert os.pread(fd, 9, 0) == b"new"
+        os.close(fd)
+    assert stages[0] == stages[1] != stages[2]
+
+
 def test_a_sync_vouches_for_no_damage(mount):
     """An index that has changed since it was loaded: opening the file is to find that, and the
     state of before."""

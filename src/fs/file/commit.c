@@ -154,7 +154,8 @@ static bool is_harmless(const struct file *f)
 
 bool file_wants_vouch(const struct file *f)
 {
-	return frame_unproven(f->frame) && !f->sidecar.there && is_harmless(f);
+	return frame_unproven(f->frame) && !f->inode->detached && !f->sidecar.there &&
+	       is_harmless(f);
 }
 
 bool file_wants_header(const struct file *f)

@@ -44,8 +44,8 @@ NODISCARD int file_sync_inode(struct file *f);
 /*
  * True: the root on disk does not say that it is durable (frame_unproven), and once it has been
  * synced that may be noted in it: not where other programs would have to be kept out for that, nor
- * where the file would lose what we cannot give back. A commit that syncs does so then. The lock is
- * held.
+ * another inode, to which the file was left (inode_detach), nor where the file would lose what we
+ * cannot give back. A commit that syncs does so then. The lock is held.
  */
 bool file_wants_vouch(const struct file *f);
 

@@ -66,16 +66,17 @@ void file_unlist(struct file *f)
 }
 
 /*
- * True: a sync has failed, and another program has changed the file since. Its inode was detached
- * without changes of ours (file_detach), and another one may have written to it by now: what would
- * be committed again is an older root.
+ * True: a sync has failed, or the header of a recovered root is yet to be written, and another
+ * program has changed the file since. Its inode was detached without changes of ours (file_detach),
+ * and another one may have written to it by now: what would be committed again is an older root.
  */
 static bool is_left_behind(struct file *f)
 {
 	if (!f->inode->detached)
 		return false;
 	pthread_rwlock_rdlock(&f->lock);
-	bool behind = frame_suspect(f->frame) && !file_changed_locked(f);
+	bool old = frame_suspect(f->frame) || frame_recovered(f->frame);
+	bool behind = old && !file_changed_locked(f);
 	pthread_rwlock_unlock(&f->lock);
 	return behind;
 }
