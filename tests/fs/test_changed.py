@@ -2,6 +2,7 @@
 files that are open."""
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import io
@@ -784,6 +785,24 @@ def test_changed_after_writes_were_given_up(faulty, blosc2):
         )
         assert shows(path, new)
     os.close(kept)
+
+
+def test_removed_after_writes_were_given_up(faulty):
+    """The close has told of that. The kernel sets the time of the last change once more when the
+    name goes, and what it is answered is told by the next syncfs(2)."""
+    m, path, _, fault = faulty
+    top = os.open(m.mnt, os.O_RDONLY)
+    fd = os.open(path, os.O_RDWR)
+    os.pwrite(fd, b"ours", 5)
+    fault.set(1, Fault.WRITE, errno.ENOSPC, forever=1)
+    assert error_of(os.close, fd) == "ENOSPC"
+    m.expect_log("closed with unwritten data")
+    fault.set(0)
+    path.unlink()
+    syncfs = ctypes.CDLL(None, use_errno=True).syncfs
+    failed = [os.strerror(ctypes.get_errno()) for _ in range(2) if syncfs(top)]
+    os.close(top)
+    assert not failed
 
 
 def test_changed_after_the_kernel_could_not_write(faulty, blosc2):

@@ -436,7 +436,8 @@ void inode_demote(struct inodes *t, struct inode *n)
 	pthread_mutex_lock(&t->lock);
 	assert(n->promoted);
 	n->promoted = false;
-	if (!n->readable && n->links && n->pins == 0) {
+	/* Nobody tells a detached one that it loses its name; the kernel sets its times then. */
+	if (!n->readable && n->links && !n->detached && n->pins == 0) {
 		int real = fd_take(t, n); /* whoever wants it again opens it by its name */
 		pthread_mutex_unlock(&t->lock);
 		close(real); /* it was written: that may take the backing file system a while */

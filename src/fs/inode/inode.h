@@ -60,7 +60,7 @@ struct inode_key {
  *   READER -> READING       inode_promote, to read
  *   all -> OPENED           inode_promote, inode_promote_to_take
  *   READING -> READER       inode_demote
- *   OPENED -> NONE, PATH    inode_demote; PATH if it is pinned, or the file has no name
+ *   OPENED -> NONE, PATH    inode_demote; PATH if it is pinned, detached, or without a name
  */
 
 /* Why whoever opens the file has to wait (file/open.c). */
