@@ -14,6 +14,7 @@ import random
 import shutil
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -647,3 +648,34 @@ def test_a_truncation_by_name_that_failed_is_not_made_up_for(mount, work, held, 
         if not came:
             break
     assert not came and n > 2 and (failed > 0) == (held is None)
+
+
+@pytest.mark.parametrize("how", [None, "EIO"], ids=["synced", "failed"])
+def test_who_opens_a_file_does_not_wait_until_a_reader_has_synced_it(mount, work, how):
+    """Neither to write to it nor to read it."""
+    m = mount("commit=0,intent=0,chunksize=64K,level=0", start=False).allow("fsync")
+    fault = Fault(m, work / "fault")
+    m.start()
+    data = bytearray(blob(1, 300_000, "noise"))
+    (m.mnt / "f").write_bytes(data)
+    m.remount()
+    reader = os.open(m.mnt / "f", os.O_RDONLY)
+    fault.set(1, Fault.SYNC, how=Fault.WAIT)
+    with ThreadPoolExecutor(3) as pool:
+        try:
+            synced = pool.submit(error_of, os.fsync, reader)
+            wait_until(fault.came, 20, "the reader's sync")
+            opened = pool.submit(os.open, m.mnt / "f", os.O_RDWR)
+            wait_until(opened.done, 10, "opened to write")
+            read = pool.submit((m.mnt / "f").read_bytes)
+            wait_until(read.done, 10, "read")
+            assert not synced.done()
+        finally:
+            fault.set(0, Fault.SYNC if how else 0, errno.EIO)
+    fault.set(0)
+    assert synced.result() == how
+    os.fsync(opened.result())
+    os.close(opened.result())
+    os.close(reader)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data

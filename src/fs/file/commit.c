@@ -23,22 +23,27 @@ static void set_header_pipeline(struct file *f)
 		frame_set_pipeline(f->frame, &p);
 }
 
-int file_sync_inode(struct file *f)
+void file_note_failed_sync(struct file *f)
 {
-	uint32_t changes = f->inode->attr_changes;
-	int rc = fsync(f->fd) < 0 ? -errno : 0;
-
-	if (rc == 0) {
-		f->inode->attr_synced = changes;
-		return 0;
-	}
 	pthread_rwlock_wrlock(&f->lock);
 	if (f->writable)
 		frame_set_suspect(f->frame); /* the bytes that are lost may be the frame's */
 	else
 		f->fs->sync_failed = true;
 	pthread_rwlock_unlock(&f->lock);
-	return rc;
+}
+
+int file_sync_inode(struct file *f)
+{
+	uint32_t changes = f->inode->attr_changes;
+
+	if (fsync(f->fd) < 0) {
+		int rc = -errno;
+		file_note_failed_sync(f);
+		return rc;
+	}
+	f->inode->attr_synced = changes;
+	return 0;
 }
 
 static void tell_caps_lost(struct file *f, int rc)

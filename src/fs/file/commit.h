@@ -42,6 +42,12 @@ bool file_wants_compact(struct file *f);
 NODISCARD int file_sync_inode(struct file *f);
 
 /*
+ * After a sync of the backing file that failed and is no commit's: the next commit does not rely on
+ * what came before. The gate is held since before that sync, so that none comes in between.
+ */
+void file_note_failed_sync(struct file *f);
+
+/*
  * True: the root on disk does not say that it is durable (frame_unproven), and once it has been
  * synced that may be noted in it: not where other programs would have to be kept out for that, nor
  * another inode, to which the file was left (inode_detach), nor where the file would lose what we

@@ -31,16 +31,25 @@ static void vouch(struct file *f)
 /*
  * For a file that is only read: makes durable what another program, or an earlier close, has
  * written. 1: somebody has opened it to write since, so that it has to be committed.
+ *
+ * The file's lock is not held meanwhile: who opens it to write, or reads it then, would wait for
+ * the disk.
  */
 static int sync_read_only(struct file *f)
 {
+	pthread_rwlock_rdlock(&f->gate);
 	pthread_rwlock_rdlock(&f->lock);
 	bool late = f->writable;
-	int rc = late || f->fd < 0 ? 0 : io_sync(frame_io(f->frame));
+	/* The gate keeps it, but for a frame in memory of a file that has no bytes. */
+	struct io *io = f->fd < 0 || f->unborn ? NULL : frame_io(f->frame);
 	bool wants = !late && (file_wants_vouch(f) || file_wants_header(f));
-	if (rc < 0)
-		f->fs->sync_failed = true; /* before the file may be written: file_make_writable */
 	pthread_rwlock_unlock(&f->lock);
+	int rc = late || !io ? 0 : io_sync(io);
+	if (rc < 0) {
+		f->fs->sync_failed = true; /* for who opens it to write from now on */
+		file_note_failed_sync(f);
+	}
+	pthread_rwlock_unlock(&f->gate);
 	if (rc >= 0 && wants)
 		vouch(f);
 	return late ? 1 : rc;
