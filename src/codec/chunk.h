@@ -236,7 +236,7 @@ NODISCARD int chunk_encode(struct scratch *s, const struct pipeline *p, struct v
 
 /*
  * What a chunk that can be patched (below) looks like once it has more bytes at its end: for
- * chunk_block_bytes and chunk_run_bytes only. Borrows *c.
+ * chunk_block_bytes and chunk_run_bytes only. The block of a chunk of one gets longer. Borrows *c.
  */
 struct chunk chunk_longer(const struct chunk *c, uint32_t nbytes);
 
@@ -253,23 +253,31 @@ struct chunk_patch {
 	const struct chunk_edit *edit;     /* in ascending order, no block twice        */
 	size_t nedits;
 	uint32_t nbytes;                   /* of the result: at least as many as before */
+	bool kept; /* the last block there was begins, in its edit, with the bytes that it had */
 };
+
+/*
+ * True: a chunk of one block may become one of `nbytes` by chunk_patch. Whether so long a block is
+ * wanted is the caller's to know.
+ */
+bool chunk_can_append(const struct chunk *c, uint32_t nbytes);
 
 /*
  * Replaces some blocks of a chunk and writes the result to out. The stored bytes of the other
  * blocks are copied as they are, with their checksums: whoever fetched `stored` must have checked
  * it. The chunk keeps its codec, its filters and its block size; a plain copy stays one. If it gets
  * longer, the edits are those of chunk_longer, and replace at least its last block, if that was not
- * a whole one, and all that it gets.
+ * a whole one, and all that it gets. Where that block is `kept`, and few bytes come behind it, its
+ * stored form may stay, too, with these behind it.
  *
  * Returns 0 when done, and 1 when the caller has to encode the whole chunk: either it cannot be
  * patched, or the result would be no smaller than a plain copy (blocks of plain bytes excepted).
  * Chunks that cannot be patched are special values; those with a dictionary, with variable-length
  * blocks or of older formats; plain copies that are not `common`; those whose filters are read-only
  * here or lossy; under delta, any change of block 0, and any change at all before chunk_load_ref.
- * Plain copies, plain blocks and a single block cannot get longer: the block size of a chunk of one
- * block is its length, too small for what it becomes. Fails with -ENOMEM, or with -EBADMSG where
- * streams of a block without a checksum do not fit it.
+ * Plain copies, plain blocks and a single block cannot get longer, except one that chunk_can_append
+ * to: the block size of a chunk of one block is its length, too small for what it becomes. Fails
+ * with -ENOMEM, or with -EBADMSG where streams of a block without a checksum do not fit it.
  */
 NODISCARD int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out);
 

@@ -11,6 +11,7 @@
 struct patcher {
 	const struct chunk_patch *p;
 	const struct chunk *c;
+	const struct chunk *old; /* if that was shorter; else NULL */
 	struct scratch *s;
 	struct block_plan plan;
 	size_t limit; /* no more bytes than this */
@@ -107,12 +108,33 @@ static struct block block_of(const struct chunk *c, uint32_t i)
 	return b;
 }
 
+/* The last block of before, with what has come behind its bytes. 0: it is to be encoded. */
+static ssize_t append_to_block(const struct patcher *pt, uint32_t i, struct view src,
+			       struct span dst)
+{
+	const struct chunk *old = pt->old;
+	if (!old || !pt->p->kept || i + 1 != old->nblocks || pt->plan.nsteps)
+		return 0;
+	uint32_t n = chunk_block_bytes(old, i).len;
+	if (src.n == n || streams_of(pt->c, i) > 1)
+		return 0;
+	struct cursor in = cursor_of(stored_block(old, i, pt->p->stored, 0));
+	return stream_append(&pt->plan.coder, &in, n, view_part(src, n, src.n - n), dst);
+}
+
+static ssize_t encode_new(const struct patcher *pt, uint32_t i, struct view src, struct span dst)
+{
+	struct block b = block_of(pt->c, i);
+	return pt->p->pipeline->level ? block_encode(&pt->plan, pt->s, &b, src, dst)
+				      : stream_put_plain(src, dst);
+}
+
 static struct placed encode_block(const struct patcher *pt, uint32_t i, struct view src,
 				  struct span dst)
 {
-	struct block b = block_of(pt->c, i);
-	ssize_t n = pt->p->pipeline->level ? block_encode(&pt->plan, pt->s, &b, src, dst)
-					   : stream_put_plain(src, dst);
+	ssize_t n = append_to_block(pt, i, src, dst);
+	if (n == 0 && !(pt->old && pt->old->nblocks == 1))
+		n = encode_new(pt, i, src, dst);
 	return (struct placed){n, n > 0 ? block_sums_of(view_of(dst.p, (size_t)n)) : 0};
 }
 
@@ -207,13 +229,15 @@ static int plan_patch(struct patcher *pt)
 	return plan_cuts(pt);
 }
 
-/* `plain`: all blocks of the chunk are stored as plain bytes. */
-static int patch(struct scratch *s, const struct chunk_patch *p, bool plain, struct buf *out)
+/* `plain`: all blocks of the chunk are stored as plain bytes. `old`: what got longer, or NULL. */
+static int patch(struct scratch *s, const struct chunk_patch *p, bool plain,
+		 const struct chunk *old, struct buf *out)
 {
 	const struct chunk *c = p->chunk;
 	if (!can_be_patched(p, plain))
 		return 1;
-	struct patcher pt = {.p = p, .c = c, .s = s, .limit = CHUNK_HEAD + (size_t)c->nbytes - 1};
+	struct patcher pt = {
+		.p = p, .c = c, .old = old, .s = s, .limit = CHUNK_HEAD + (size_t)c->nbytes - 1};
 	if (plain) /* no block gets longer */
 		pt.limit = c->cbytes;
 	int rc = plan_patch(&pt);
@@ -231,10 +255,21 @@ static bool new_end_is_edited(const struct chunk_patch *p, const struct chunk *o
 	       last->run.first + last->run.n == p->chunk->nblocks;
 }
 
+bool chunk_can_append(const struct chunk *c, uint32_t nbytes)
+{
+	if (c->kind != CHUNK_REGULAR || c->is_vl || c->nblocks != 1 || c->typesize > 1)
+		return false;
+	const struct codec *codec = codec_by_id(c->codec);
+	return codec->append && filters_are_none(c->filter) && nbytes > c->nbytes &&
+	       nbytes - c->nbytes <= codec_append_most(c->cbytes);
+}
+
 static int lengthen(struct scratch *s, const struct chunk_patch *p, struct buf *out)
 {
 	const struct chunk *old = p->chunk;
-	if (old->kind != CHUNK_REGULAR || old->is_vl || old->nblocks < 2 || is_plain(old))
+	if (old->kind != CHUNK_REGULAR || old->is_vl)
+		return 1;
+	if (old->nblocks < 2 ? !p->kept || !chunk_can_append(old, p->nbytes) : is_plain(old))
 		return 1;
 	/* There are as many block offsets as in the old chunk: those of new blocks are not read. */
 	struct chunk longer = chunk_longer(old, p->nbytes);
@@ -242,7 +277,7 @@ static int lengthen(struct scratch *s, const struct chunk_patch *p, struct buf *
 	q.chunk = &longer;
 	check_edits(&q);
 	assert(new_end_is_edited(&q, old));
-	return patch(s, &q, false, out);
+	return patch(s, &q, false, old, out);
 }
 
 int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out)
@@ -251,7 +286,7 @@ int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out)
 		return lengthen(s, p, out);
 	check_edits(p);
 	if (p->chunk->kind != CHUNK_STORED)
-		return patch(s, p, is_plain(p->chunk), out);
+		return patch(s, p, is_plain(p->chunk), NULL, out);
 	return p->chunk->common ? patch_stored(p, out) : 1; /* its header is copied */
 }
 
@@ -260,6 +295,8 @@ struct chunk chunk_longer(const struct chunk *c, uint32_t nbytes)
 	struct chunk longer = *c;
 	assert(c->nblocks > 0 && nbytes >= c->nbytes);
 	longer.nbytes = nbytes;
-	longer.nblocks = (uint32_t)ceil_div(nbytes, c->blocksize);
+	if (c->nblocks == 1)
+		longer.blocksize = nbytes;
+	longer.nblocks = (uint32_t)ceil_div(nbytes, longer.blocksize);
 	return longer;
 }

@@ -61,6 +61,14 @@ struct codec {
 			      struct span dst);
 
 	/*
+	 * A longer stream: its first bytes are those of `payload`, which stay as they are coded,
+	 * and `more` is put behind them without being coded. For a payload that the caller has
+	 * decoded. Returns its length; 0: it does not fit into dst, or more than
+	 * codec_append_most would not be coded. NULL: the codec cannot append.
+	 */
+	ssize_t (*append)(struct view payload, struct view more, struct span dst);
+
+	/*
 	 * Estimates how many bytes a sample of at most 64 KiB adds to a longer stream at a low
 	 * level, for less work than encoding it; at least 1. NULL: the codec cannot tell.
 	 */
@@ -94,6 +102,15 @@ struct codec {
 	int (*digest_new)(void **digest, struct view dict);
 	void (*digest_free)(void *digest);
 };
+
+/*
+ * Bytes at the end of a stream that need not be coded, where those before them take `coded`: of a
+ * log that is appended to line by line some twenty lines, and at most a sixteenth of a long stream.
+ */
+static inline size_t codec_append_most(size_t coded)
+{
+	return (size_t)max_u64(1024, coded >> 4);
+}
 
 /* NULL: no such codec is built in. */
 const struct codec *codec_by_id(unsigned id);

@@ -114,6 +114,13 @@ ssize_t stream_put_plain(struct view src, struct span dst)
 	return (ssize_t)(STREAM_CSIZE + src.n);
 }
 
+/* Where the payload of n bytes may be. One of exactly n bytes would read as plain ones. */
+static struct span room_of(struct span dst, size_t n)
+{
+	size_t most = n - 1 - (n >> SPARE_SHIFT);
+	return span_of(dst.p + STREAM_CSIZE, min_u64(dst.n - STREAM_CSIZE, most));
+}
+
 ssize_t stream_encode(const struct stream_coder *sc, struct view src, struct span dst)
 {
 	assert(src.n > 0);
@@ -124,9 +131,7 @@ ssize_t stream_encode(const struct stream_coder *sc, struct view src, struct spa
 		dst.p[STREAM_CSIZE] = RUN_TOKEN;
 		return src.p[0] ? STREAM_CSIZE + 1 : STREAM_CSIZE; /* zeros have no token */
 	}
-	/* A payload of exactly src.n bytes would read as plain ones. */
-	struct span room = {dst.p + STREAM_CSIZE,
-			    min_u64(dst.n - STREAM_CSIZE, src.n - 1 - (src.n >> SPARE_SHIFT))};
+	struct span room = room_of(dst, src.n);
 	ssize_t n = 0;
 	if (src.n >= CODE_MIN)
 		n = encode(sc, src, room);
@@ -136,4 +141,21 @@ ssize_t stream_encode(const struct stream_coder *sc, struct view src, struct spa
 		return stream_put_plain(src, dst);
 	put_le32(dst.p, (uint32_t)n);
 	return STREAM_CSIZE + n;
+}
+
+ssize_t stream_append(const struct stream_coder *sc, struct cursor *in, size_t n, struct view more,
+		      struct span dst)
+{
+	int32_t csize = (int32_t)cursor_le32(in);
+	if (!sc->codec->append || in->bad || csize <= 0 || (size_t)csize >= n ||
+	    dst.n < STREAM_CSIZE)
+		return 0;
+	struct view payload = cursor_bytes(in, (size_t)csize);
+	if (in->bad)
+		return 0;
+	ssize_t len = sc->codec->append(payload, more, room_of(dst, n + more.n));
+	if (len <= 0)
+		return len;
+	put_le32(dst.p, (uint32_t)len);
+	return STREAM_CSIZE + len;
 }

@@ -48,4 +48,13 @@ NODISCARD ssize_t stream_encode(const struct stream_coder *sc, struct view src, 
 /* The same as plain bytes, whatever they are. */
 NODISCARD ssize_t stream_put_plain(struct view src, struct span dst);
 
+/*
+ * Writes a longer stream: the bytes of the one at the cursor, of which there are n, and `more`
+ * behind them. That one is copied as it is coded (append in codec.h). Returns the length; 0: it
+ * has to be encoded as a whole.
+ */
+NODISCARD ssize_t stream_append(const struct stream_coder *sc, struct cursor *in, size_t n,
+				struct view more, struct span dst);
+
+
 #endif

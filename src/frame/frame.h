@@ -171,6 +171,9 @@ bool frame_is_hole(const struct frame *f, uint32_t n);
 uint32_t frame_next_hole(const struct frame *f, uint32_t n);
 uint32_t frame_next_data(const struct frame *f, uint32_t n);
 
+/* The checksum that the root has of all bytes of stored chunk n. 0: it has none. [reader] */
+uint64_t frame_stored_sum(const struct frame *f, uint32_t n);
+
 /*
  * True: chunk n is stored, but no root refers to it as it is now. Its space is free once it is put
  * again. [reader]

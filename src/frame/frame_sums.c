@@ -23,6 +23,12 @@ uint64_t frame_sum(const struct frame *f, uint32_t n)
 	return sum == SUM_NONE ? 0 : sum;
 }
 
+uint64_t frame_stored_sum(const struct frame *f, uint32_t n)
+{
+	uint64_t sum = frame_slot(f, n) == SLOT_STORED ? frame_sum(f, n) : 0;
+	return chunk_sum_is_of_head(sum) ? 0 : sum;
+}
+
 uint32_t frame_count_block_sums(const struct frame *f)
 {
 	uint32_t n = 0;

@@ -97,7 +97,7 @@ static int shrink(const struct chunk *c, struct workspace *ws)
 {
 	struct pipeline p = smallest(c);
 	struct chunk_edit all = {.run = {0, c->nblocks}};
-	struct chunk_patch patch = {c, buf_view(&ws->base), &p, &all, 1, c->nbytes};
+	struct chunk_patch patch = {c, buf_view(&ws->base), &p, &all, 1, c->nbytes, false};
 
 	/* What did not get smaller once is not tried again. */
 	if (c->kind != CHUNK_REGULAR || c->cbytes > c->nbytes)

@@ -148,6 +148,17 @@ static void check_patched(const struct chunk_patch *p, struct scratch *s, const 
 	chunk_deinit(&c);
 }
 
+/* Gives the new end of a chunk the bytes that its last block had. False: that is damaged. */
+static bool keep_end(const struct chunk *c, struct scratch *s, struct view v, uint8_t *new)
+{
+	uint32_t last = c->nblocks - 1;
+	uint8_t *old = decode_one(c, s, v, last);
+	if (old)
+		memcpy(new, old, chunk_block_bytes(c, last).len);
+	free(old);
+	return old;
+}
+
 /* New bytes from block `first` on: for a few blocks, or so many that the chunk gets longer. */
 static void try_patch(const struct chunk *c, struct scratch *s, struct view v, uint32_t item,
 		      uint32_t first)
@@ -162,9 +173,9 @@ static void try_patch(const struct chunk *c, struct scratch *s, struct view v, u
 	uint32_t some = (uint32_t)min_u64(c->nblocks - first, 1 + next_random() % 3);
 	struct chunk_edit edit = {.run = {first, some}};
 	if (grow) {
-		first = c->nbytes / c->blocksize;
-		longer = chunk_longer(c, c->nbytes + 1 +
-						 (uint32_t)(next_random() % (3 * c->blocksize)));
+		first = c->nblocks == 1 ? 0 : c->nbytes / c->blocksize;
+		uint32_t most = next_random() % 2 ? 64 : 3 * c->blocksize;
+		longer = chunk_longer(c, c->nbytes + 1 + (uint32_t)(next_random() % most));
 		edit.run = (struct run){first, longer.nblocks - first};
 	}
 	uint32_t n = chunk_run_bytes(&longer, edit.run), few = 1 + (uint32_t)(next_random() % 255);
@@ -172,7 +183,10 @@ static void try_patch(const struct chunk *c, struct scratch *s, struct view v, u
 	for (uint32_t i = 0; i < n; i++)
 		new[i] = (uint8_t)(next_random() % few);
 	edit.bytes = view_of(new, n);
-	struct chunk_patch patch = {c, view_of(stored, c->cbytes), &p, &edit, 1, longer.nbytes};
+	struct chunk_patch patch = {c, view_of(stored, c->cbytes), &p, &edit, 1, longer.nbytes,
+				    false};
+	if (grow && first + 1 == c->nblocks && next_random() % 2)
+		patch.kept = keep_end(c, s, v, new);
 	if (chunk_patch(s, &patch, &out) == 0)
 		check_patched(&patch, s, &out, item, (uint32_t)(next_random() % c->nblocks));
 	buf_free(&out);

@@ -11,7 +11,8 @@
  * text and data. The answer is int32 rc, uint32 length, and so many bytes: the result,
  * or the reason. Op p answers with the normal form of a pipeline's text. Op w is chunk_patch:
  * the data are a chunk and then, for each edit, first block, number of blocks and the bytes. Op g
- * is a longer one: a chunk, how many blocks stay, and the bytes of the new one.
+ * is a longer one: a chunk, how many blocks stay, and the bytes of the new one; with GROW_KEPT the
+ * last block that does not stay begins with the bytes that it had.
  *
  * All bytes handed to the codec lie in allocations of exactly their size, so
  * that a sanitizer sees an access outside. CPU_MASK names the kernels' level.
@@ -225,11 +226,13 @@ static int patch_parsed(struct scratch *s, struct chunk *c, const struct pipelin
 	return rc;
 }
 
+#define GROW_KEPT 0x80000000u
+
 static int grow_parsed(struct scratch *s, struct chunk *c, const struct pipeline *p,
 		       struct view data, struct buf *out)
 {
 	struct cursor in = cursor_of(view_part(data, c->cbytes, data.n - c->cbytes));
-	uint32_t keep = cursor_le32(&in);
+	uint32_t how = cursor_le32(&in), keep = how & ~GROW_KEPT;
 	struct view rest = cursor_bytes(&in, cursor_left(&in));
 	if (in.bad)
 		abort();
@@ -240,7 +243,7 @@ static int grow_parsed(struct scratch *s, struct chunk *c, const struct pipeline
 				  view_of(bytes + at, rest.n - at)};
 	struct chunk_patch patch = {.chunk = c, .stored = view_of(data.p, c->cbytes),
 				    .pipeline = p, .edit = &edit, .nedits = 1,
-				    .nbytes = (uint32_t)rest.n};
+				    .nbytes = (uint32_t)rest.n, .kept = how & GROW_KEPT};
 	int rc = exact_load_ref(c, s, data);
 	if (!rc)
 		rc = chunk_patch(s, &patch, out);

@@ -160,7 +160,8 @@ static int poor_call(const struct poor *t, struct scratch *s)
 {
 	struct buf out = {0};
 	struct chunk_edit edit = {{1, 1}, view_part(t->src, 0, GIANT)};
-	struct chunk_patch patch = {t->c, t->stored, &t->p, &edit, 1, 2 * GIANT};
+	struct chunk_patch patch = {t->c, t->stored, &t->p, &edit, 1, 2 * GIANT,
+				    false};
 	int rc = t->stored.p ? chunk_patch(s, &patch, &out) : chunk_encode(s, &t->p, t->src, &out);
 	buf_free(&out);
 	return rc;

@@ -126,6 +126,76 @@ def test_longer(
     grown(tool, text, data, chunk, keep, make(other, n + extra - keep * size, 9))
 
 
+def appended(tool, text, chunk, data):
+    """The chunk with the rest of the data behind what its last block has; None: not possible."""
+    size, n = blocks_of(chunk)
+    got = tool.grow(text, chunk, n - 1, data, kept=True)
+    if got is None:
+        return None
+    assert len(got) <= longest(len(data)) and struct.unpack_from("<I", got, 12)[0] == len(got)
+    assert struct.unpack_from("<II", got, 4) == (len(data), len(data) if n == 1 else size)
+    assert tool.both(got) == data
+    assert blosc2.decompress2(got) == data
+    return got
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    n=st.integers(40, 60000),
+    extra=st.integers(1, 2000),
+    **(OURS | {"items": st.sampled_from([16, 1000, 100000])}),
+)
+def test_appended(n, extra, kind, other, typesize, filters, codec, level, split, items, kernels):
+    """What its last block had is still there; whatever comes behind that."""
+    if "delta" in filters.split("+"):  # FORMAT.md 18, defect 4: the reference loses tails of words
+        n, items, extra = (
+            max(n // (8 * typesize), 1) * 8 * typesize,
+            -(-items // 8) * 8,
+            -(-extra // (8 * typesize)) * 8 * typesize,
+        )
+    tool, text, data = tools[kernels], text_of(filters, typesize, codec, level), make(kind, n)
+    chunk = tool.encode(text, data, blocksize=items * typesize, split=split)
+    if n % blocks_of(chunk)[0] or blocks_of(chunk)[1] == 1:
+        appended(tool, text, chunk, data + make(other, extra, 9))
+
+
+def body(chunk, i):
+    """The blocks of the zstd frame that a block of a chunk without filters is."""
+    frame = stored_block(chunk, i)[4:]
+    return frame[5 + (1 << (frame[4] >> 6)) :]
+
+
+@pytest.mark.parametrize("level", [1, 2, 4])
+@pytest.mark.parametrize("n", [200, 1000, 20000, 65780, 90000, 130000 + 250, 2 * 98304 + 20000])
+def test_lines_are_appended_without_being_coded(n, level):
+    """Up to a KiB of them, or a sixteenth of what is there; also where the size in front of a zstd
+    frame takes more bytes then."""
+    text, data = f"zstd:{level}", make("text", 300000)
+    first = chunk = tools[None].encode(text, data[:n], blocksize=98304)
+    last = blocks_of(chunk)[1] - 1
+    coded, was = len(stored_block(chunk, last)), body(chunk, last)
+    for end in range(n + 60, n + 20000, 60):
+        got = appended(tools[None], text, chunk, data[:end])
+        if got is None or body(got, last)[3 : len(was)] != was[3:]:
+            break
+        assert len(got) - len(first) <= end - n + 3 + 4
+        chunk = got
+    most = max(1024, coded // 16)
+    assert most - 100 < end - n <= most + 60
+    assert (got is None) == (last == 0)
+
+
+@pytest.mark.parametrize("text", ["lz4:5", "shuffle:4+zstd:1", "zlib:4", "zstd:1"])
+def test_what_only_a_longer_block_could_have_is_left_to_the_caller(text):
+    """A single block of another codec, with a filter, or with much behind it."""
+    data = make("text", 30000)
+    chunk = tools[None].encode(text, data[:20000])
+    assert blocks_of(chunk)[1] == 1
+    end = 30000 if text == "zstd:1" else 20004
+    assert tools[None].grow(text, chunk, 0, data[:end], kept=True) is None
+    assert tools[None].grow(text, chunk, 0, data[:20004]) is None
+
+
 def test_longer_is_possible():
     """Not merely correct when it says that it cannot. By a byte, by a block, by
     many; again and again."""

@@ -7,6 +7,7 @@ import random
 import re
 import resource
 import shutil
+import struct
 import subprocess
 import sys
 import threading
@@ -315,6 +316,61 @@ def test_a_last_chunk_is_not_decoded_to_be_appended_to(mount, filter):
     assert path.read_bytes() == data
     m.unmount()
     assert libblosc.chunk_bytes(libblosc.open_frame(m.stored("f"))) == data
+
+
+def last_block(path):
+    """What is stored of it first, behind the lengths in front of it."""
+    chunk = libblosc.open_frame(path).get_chunk(0)
+    nbytes, blocksize = struct.unpack_from("<II", chunk, 4)
+    at = struct.unpack_from("<I", chunk, 32 + 4 * ((nbytes - 1) // blocksize))[0]
+    return chunk[at + 20 : at + 1000]
+
+
+@pytest.mark.parametrize("size", [20_000, 70_000, 250_000])
+def test_lines_are_appended_to_what_is_stored(mount, blosc2, size):
+    """They are not coded, a few at a time: the stored form of what lies before them stays."""
+    m = mount("commit=1000")
+    path, data = m.mnt / "log", bytearray(blob(3, size, "text"))
+    path.write_bytes(data)
+    stored = [last_block(m.stored("log"))]
+    for n in range(100):
+        with open(path, "ab", buffering=0) as f:
+            f.write(b"%09d of a log\n" % n)
+        data += b"%09d of a log\n" % n
+        stored.append(last_block(m.stored("log")))
+    assert len(set(stored)) < 10
+    assert path.read_bytes() == data
+    m.remount()
+    assert path.read_bytes() == data
+    m.unmount()
+    assert libblosc.chunk_bytes(libblosc.open_frame(m.stored("log"))) == data
+
+
+def test_a_log_is_changed_as_well(mount):
+    """What lies before its end is overwritten and cut, while lines wait behind it, and what was
+    stored is not what they belong to any more."""
+    m = mount("commit=1000")
+    path, data = m.mnt / "log", bytearray(blob(4, 30_000, "text"))
+    path.write_bytes(data)
+    for n in range(60):
+        fd = os.open(path, os.O_RDWR)
+        os.pwrite(fd, b"a line %03d\n" % n, len(data))
+        data += b"a line %03d\n" % n
+        if n % 3 == 1:
+            sync(path)
+            os.pwrite(fd, b"%05d" % n, 400 * n)
+            data[400 * n : 400 * n + 5] = b"%05d" % n
+        if n % 5 == 2:
+            sync(path)
+            os.ftruncate(fd, len(data) - 3 * n)
+            os.pwrite(fd, b"behind", len(data) + n)
+            data[len(data) - 3 * n :] = bytes(4 * n) + b"behind"
+        os.close(fd)
+        if n % 7 == 0:
+            m.remount()
+        assert path.read_bytes() == data
+    m.unmount()
+    assert libblosc.chunk_bytes(libblosc.open_frame(m.stored("log"))) == data
 
 
 def test_the_old_bytes_of_a_chunk_that_gets_longer(mount):

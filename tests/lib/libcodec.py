@@ -75,9 +75,11 @@ class Tool:
         tail = b"".join(struct.pack("<II", first, n) + new for first, n, new in edits)
         return self.ask("w", text, chunk + tail, item=item)
 
-    def grow(self, text, chunk, keep, data, item=0):
-        """The chunk of longer data, whose first blocks stay; None: not possible."""
-        return self.ask("g", text, chunk + struct.pack("<I", keep) + data, item=item)
+    def grow(self, text, chunk, keep, data, item=0, kept=False):
+        """The chunk of longer data, whose first blocks stay; None: not possible. `kept`: the last
+        block of the chunk begins with the bytes that it had."""
+        how = struct.pack("<I", keep | kept << 31)
+        return self.ask("g", text, chunk + how + data, item=item)
 
     def normal(self, text):
         return self.ask("p", text).decode()

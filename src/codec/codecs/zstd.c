@@ -3,6 +3,7 @@
 #include "codec/codec.h"
 #include "codec/cuts.h"
 #include "codec/pipeline.h"
+#include "codec/zstd/append.h"
 #include "codec/zstd/fast.h"
 
 #include <assert.h>
@@ -324,6 +325,7 @@ const struct codec codec_zstd = {
 	.encode_memory = zstd_encode_memory,
 	.encode = zstd_encode,
 	.encode_cut = zstd_encode_cut,
+	.append = zstd_append,
 	.estimate = zstd_estimate_sample,
 	.decode = zstd_decode,
 	.has_front = zstd_has_front,

@@ -4,41 +4,17 @@
  */
 #include "codec/price.h"
 #include "codec/zstd/fast.h"
-#include "codec/zstd/format.h"
 #include "codec/zstd/impl.h"
+#include "codec/zstd/put.h"
 
 #define SMALL_MAX (16u << 10) /* up to here a stream's matches are all near: zstd/double.c */
-#define FRAME_HEADER_MAX 9
-
-static uint8_t *put_frame_header(uint8_t *out, size_t n)
-{
-	unsigned wide = n < ZSTD_SIZE_TWO_LESS ? 0 : n <= ZSTD_SIZE_TWO_LESS + UINT16_MAX ? 1 : 2;
-	put_le32(out, ZSTD_FRAME_MAGIC);
-	out[4] = (uint8_t)(wide << ZSTD_SIZE_SHIFT | ZSTD_SINGLE_SEGMENT);
-	if (wide == 2)
-		put_le32(out + 5, (uint32_t)n);
-	else if (wide == 1)
-		put_le16(out + 5, (uint16_t)(n - ZSTD_SIZE_TWO_LESS));
-	else
-		out[5] = (uint8_t)n;
-	return out + 5 + (1u << wide);
-}
-
-/* Blocks of one byte repeated (RLE) are not written: streams of a chunk have a form for that. */
-static void put_block_header(uint8_t *out, unsigned type, size_t n, bool last)
-{
-	uint32_t header = (uint32_t)(n << 3 | type << 1 | last);
-	out[0] = (uint8_t)header;
-	out[1] = (uint8_t)(header >> 8);
-	out[2] = (uint8_t)(header >> 16);
-}
 
 /* The byte behind, or NULL: it does not fit. */
 static uint8_t *put_raw(struct view v, bool last, struct span dst)
 {
 	if (dst.n < v.n + ZSTD_BLOCK_HEADER)
 		return NULL;
-	put_block_header(dst.p, ZSTD_BLOCK_RAW, v.n, last);
+	zstd_put_block_header(dst.p, ZSTD_BLOCK_RAW, v.n, last);
 	bytes_copy(dst.p + ZSTD_BLOCK_HEADER, v.p, v.n);
 	return dst.p + ZSTD_BLOCK_HEADER + v.n;
 }
@@ -91,7 +67,7 @@ static uint8_t *put_block(struct zstd_finder *f, struct view v, bool last, struc
 	struct span room = {dst.p + ZSTD_BLOCK_HEADER, dst.n - ZSTD_BLOCK_HEADER};
 	uint8_t *out = put_parts(f, v, room);
 	if (out) {
-		put_block_header(dst.p, ZSTD_BLOCK_COMPRESSED, (size_t)(out - room.p), last);
+		zstd_put_block_header(dst.p, ZSTD_BLOCK_COMPRESSED, (size_t)(out - room.p), last);
 		return out;
 	}
 	/* Stored, so that a reader never sees the offsets and tables that were found. */
@@ -119,10 +95,10 @@ ssize_t zstd_fast(struct zstd_work *w, int level, struct view src, const struct 
 		.known = {.rep = FIRST_OFFSETS},
 		.search = search_of(level, src.n, pieces > 1),
 	};
-	if (dst.n < FRAME_HEADER_MAX || !src.n || src.n > ZSTD_FAST_MAX)
+	if (dst.n < ZSTD_HEADER_MAX || !src.n || src.n > ZSTD_FAST_MAX)
 		return 0;
 	zstd_forget(w, f.search);
-	uint8_t *out = put_frame_header(dst.p, src.n), *end = dst.p + dst.n;
+	uint8_t *out = zstd_put_frame_header(dst.p, src.n), *end = dst.p + dst.n;
 	for (size_t at = 0; out && at < src.n;) {
 		size_t until = pieces > 1 ? cuts_end(cuts, piece, src.n) : src.n;
 		size_t n = min_u64(until - at, ZSTD_BLOCK_MAX);

@@ -12,6 +12,7 @@
 #define ZSTD_SIZE_SHIFT 6 /* bytes of the content size: 0 for one, 1 for two, 2 for four      */
 #define ZSTD_SIZE_TWO_LESS 256u /* a size of two bytes is stored less this                    */
 
+#define ZSTD_HEADER_MAX 9 /* bytes of the longest such header */
 #define ZSTD_BLOCK_HEADER 3 /* bytes, 3.1.1.2: whether it is the last one, type, length       */
 
 /* The type of a block, 3.1.1.2.2. */

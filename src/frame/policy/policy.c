@@ -336,6 +336,14 @@ struct pipeline policy_beside(struct policy *p, const uint8_t filter[FILTER_SLOT
 	return out;
 }
 
+uint32_t policy_block_most(struct policy *p)
+{
+	pthread_mutex_lock(&p->lock);
+	uint32_t most = p->items == 1 ? block_size(&p->pipeline) : 0;
+	pthread_mutex_unlock(&p->lock);
+	return most;
+}
+
 bool policy_first_choice(struct policy *p, struct pipeline *out)
 {
 	pthread_mutex_lock(&p->lock);

@@ -129,6 +129,12 @@ struct pipeline policy_header(struct policy *p);
  */
 struct pipeline policy_beside(struct policy *p, const uint8_t filter[FILTER_SLOTS]);
 
+/*
+ * How long the only block of a chunk without items may become. 0: the file has chunks of items,
+ * beside which not every length is allowed.
+ */
+uint32_t policy_block_most(struct policy *p);
+
 /* True once, after the first choice for an empty file: *out is what its header shall name. */
 bool policy_first_choice(struct policy *p, struct pipeline *out);
 

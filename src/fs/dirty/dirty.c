@@ -244,11 +244,22 @@ static bool take_buffer(struct dirty_chunk *c, const struct piece *p, struct buf
 	return true;
 }
 
+/* Right before a write: the kernel sends whole pages, of which most bytes are as they were. */
+static void judge_kept(struct dirty_chunk *c, const struct piece *p, const uint8_t *src)
+{
+	if (p->lo < c->kept.n &&
+	    (!src || memcmp(src, c->bytes.p + p->lo, min_u64(p->hi, c->kept.n) - p->lo) != 0))
+		c->kept.n = 0;
+}
+
 static int write_whole(struct dirty_chunk *c, const struct piece *p, const uint8_t *src,
 		       struct buf *own)
 {
-	if (take_buffer(c, p, own))
+	if (take_buffer(c, p, own)) {
+		c->kept.n = 0;
 		return 0;
+	}
+	judge_kept(c, p, src);
 	TRY(stretch(c, p->lo, p->hi));
 	put_bytes(c->bytes.p + p->lo, src, p->hi - p->lo);
 	return 0;
@@ -284,6 +295,24 @@ static bool wants_whole(const struct file *f, const struct dirty_chunk *c, const
 	       !dirty_find_flushing(&f->dirty, c->n);
 }
 
+bool dirty_has_kept(const struct file *f, const struct dirty_chunk *c)
+{
+	return frame_slot(f->frame, c->n) == SLOT_STORED &&
+	       frame_stored_len(f->frame, c->n) == c->kept.n &&
+	       frame_stored_sum(f->frame, c->n) == c->kept.sum;
+}
+
+/* Of what was read from the frame alone. */
+static void note_kept(struct file *f, struct dirty_chunk *c)
+{
+	uint64_t sum = frame_stored_sum(f->frame, c->n);
+
+	if (c->pages.n || dirty_find_flushing(&f->dirty, c->n) || !sum)
+		return;
+	c->kept.n = frame_stored_len(f->frame, c->n);
+	c->kept.sum = sum;
+}
+
 static int make_whole(struct file *f, struct dirty_chunk *c)
 {
 	uint32_t len = frame_chunk_span(f->frame, c->n).len;
@@ -292,6 +321,7 @@ static int make_whole(struct file *f, struct dirty_chunk *c)
 	TRY(read_pages(f, c, 0, span_of(c->bytes.p, len)));
 	c->bytes.n = len;
 	c->whole = true;
+	note_kept(f, c);
 	pages_drop(&c->pages, 0);
 	return 0;
 }
@@ -361,6 +391,8 @@ int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **out)
 void dirty_cut(struct dirty_chunk *c, uint32_t len)
 {
 	c->bytes.n = min_u64(c->bytes.n, len);
+	if (len < c->kept.n)
+		c->kept.n = 0;
 	uint32_t i = pages_from(&c->pages, len);
 	if (pages_has(&c->pages, i, len)) {
 		memset(c->pages.page[i].p + len % DIRTY_PAGE, 0, DIRTY_PAGE - len % DIRTY_PAGE);
@@ -390,6 +422,7 @@ static void take_pages(struct dirty_chunk *whole, struct dirty_chunk *newer)
 		whole->bytes.n = end;
 	}
 	pages_overlay(&newer->pages, 0, buf_span(&whole->bytes));
+	whole->kept.n = 0;
 }
 
 void dirty_put_back_take(struct file *f, struct dirty_chunk *c)

@@ -43,6 +43,14 @@ struct dirty_chunk {
 	 */
 	struct buf bytes;
 	struct dirty_pages pages;
+	/*
+	 * Of a whole copy, its first bytes, if they are still those of the stored chunk with this
+	 * checksum in the root.
+	 */
+	struct {
+		uint32_t n; /* 0: they are not */
+		uint64_t sum;
+	} kept;
 	uint32_t written; /* since it became DIRTY; counts repeated bytes, for flush_if_full */
 	size_t charged;   /* bytes counted in the budget                                     */
 
@@ -93,6 +101,9 @@ NODISCARD int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **o
  * still part of the file, there is a newer copy.
  */
 bool dirty_is_outdated(const struct file *f, const struct dirty_chunk *c);
+
+/* True: the chunk that is stored now is the one of `kept`. */
+bool dirty_has_kept(const struct file *f, const struct dirty_chunk *c);
 
 /* True: there is a chunk that has to be stored before the next commit (must_store). */
 bool dirty_holds_up(const struct dirty *d);

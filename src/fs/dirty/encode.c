@@ -66,14 +66,21 @@ static void fill_end(const struct chunk *base, struct workspace *ws)
 	memset(ws->plain.p + base->nbytes, 0, ws->plain.n - base->nbytes);
 }
 
-/* Completes a block whose bytes are `at`, of which pages have some or all, in ws->plain. */
+/*
+ * Completes a block whose bytes are `at`, of which pages have some or all, in ws->plain. *kept: it
+ * is the last one of the stored chunk, and only got longer: the kernel sends whole pages.
+ */
 static int fill_block(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
-		      struct extent at)
+		      struct extent at, bool *kept)
 {
 	uint32_t b = at.off / base->blocksize;
 
-	if (b < base->nblocks && !pages_cover(&c->pages, at.off, at.off + at.len))
+	if (b < base->nblocks && !pages_cover(&c->pages, at.off, at.off + at.len)) {
 		TRY(decode_run(base, ws, (struct run){b, 1}));
+		struct view old = view_of(ws->plain.p + at.off, base->nbytes - at.off);
+		if (b + 1 == base->nblocks)
+			*kept = old.n < at.len && pages_agree(&c->pages, at.off, old);
+	}
 	pages_overlay(&c->pages, at.off, span_of(ws->plain.p + at.off, at.len));
 	return 0;
 }
@@ -87,11 +94,11 @@ static bool is_touched(const struct dirty_chunk *c, const struct chunk *base, st
 
 /* Lists the runs of blocks that are touched in ws->edits, with their new bytes in ws->plain. */
 static int list_edits(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
-		      size_t *n)
+		      struct chunk_patch *p)
 {
 	struct chunk now = chunk_longer(base, c->len);
 
-	ws->edits.n = *n = 0;
+	ws->edits.n = 0;
 	fill_end(base, ws);
 	for (uint32_t b = 0; b < now.nblocks; b++) {
 		uint32_t first = b;
@@ -100,7 +107,7 @@ static int list_edits(const struct dirty_chunk *c, const struct chunk *base, str
 			struct extent at = chunk_block_bytes(&now, b);
 			if (!is_touched(c, base, at))
 				break;
-			TRY(fill_block(c, base, ws, at));
+			TRY(fill_block(c, base, ws, at, &p->kept));
 			to = at;
 		}
 		if (b == first)
@@ -109,8 +116,9 @@ static int list_edits(const struct dirty_chunk *c, const struct chunk *base, str
 			{first, b - first},
 			view_of(ws->plain.p + from.off, to.off + to.len - from.off)};
 		TRY(buf_append(&ws->edits, view_of(&edit, sizeof edit)));
-		++*n;
+		p->nedits++;
 	}
+	p->edit = (const struct chunk_edit *)(const void *)ws->edits.p;
 	return 0;
 }
 
@@ -152,8 +160,7 @@ static int patch(const struct dirty_chunk *c, const struct chunk *base, struct w
 
 	if (!few_blocks(c, base))
 		return 1;
-	TRY(list_edits(c, base, ws, &p.nedits));
-	p.edit = (const struct chunk_edit *)(const void *)ws->edits.p;
+	TRY(list_edits(c, base, ws, &p));
 	return chunk_patch(ws->scratch, &p, &ws->stored);
 }
 
@@ -190,8 +197,58 @@ static int encode_plain(struct file *f, const struct dirty_chunk *c, struct view
 	return ENCODED;
 }
 
+/* The stored chunk, to ws->base, if it is the one whose bytes the copy begins with; else 1. */
+static int read_kept_locked(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
+			    struct chunk *base)
+{
+	if (dirty_is_outdated(f, c) || !dirty_has_kept(f, c))
+		return 1;
+	TRY(frame_load_chunk(f->frame, c->n, ws->scratch, base));
+	if (!chunk_can_append(base, c->len))
+		return 1;
+	return frame_read_raw(f->frame, c->n, &ws->base);
+}
+
+static int append_to(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws)
+{
+	struct pipeline level = policy_beside(&c->file->policy, base->filter);
+	struct chunk_edit all = {{0, 1}, buf_view(&c->bytes)};
+	struct chunk_patch p = {.chunk = base, .stored = buf_view(&ws->base), .pipeline = &level,
+				.edit = &all, .nedits = 1, .nbytes = c->len, .kept = true};
+
+	return chunk_patch(ws->scratch, &p, &ws->stored);
+}
+
+/* Longer blocks, which are seldom and take memory that nobody has counted, are encoded. */
+#define APPEND_BLOCK (256u << 10)
+
+/*
+ * A few bytes behind those of a stored chunk of one block: a line in a log, mostly. True: they were
+ * put behind its stored form. Whatever fails, all bytes are at hand to be encoded.
+ */
+static bool append_kept(struct file *f, const struct dirty_chunk *c, struct workspace *ws)
+{
+	struct chunk base = {0};
+
+	if (!c->kept.n || c->bytes.n != c->len ||
+	    c->len > min_u64(policy_block_most(&f->policy), APPEND_BLOCK))
+		return false;
+	pthread_rwlock_rdlock(&f->lock);
+	int rc = read_kept_locked(f, c, ws, &base);
+	pthread_rwlock_unlock(&f->lock);
+	if (rc == 0)
+		rc = append_to(c, &base, ws);
+	chunk_deinit(&base);
+	if (rc == 0)
+		policy_pass(&f->policy, c->turn);
+	err_clear();
+	return rc == 0;
+}
+
 static int encode_whole(struct file *f, const struct dirty_chunk *c, struct workspace *ws)
 {
+	if (append_kept(f, c, ws))
+		return ENCODED;
 	if (c->bytes.n == c->len)
 		return encode_plain(f, c, buf_view(&c->bytes), ws);
 	if (bytes_are_zero(buf_view(&c->bytes)))

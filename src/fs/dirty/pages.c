@@ -38,6 +38,19 @@ bool pages_touch(const struct dirty_pages *d, uint32_t lo, uint32_t hi)
 	return i < d->n && d->page[i].at < hi;
 }
 
+bool pages_agree(const struct dirty_pages *d, uint32_t lo, struct view v)
+{
+	uint32_t hi = lo + (uint32_t)v.n;
+
+	for (uint32_t i = pages_from(d, lo); i < d->n && d->page[i].at < hi; i++) {
+		uint32_t at = d->page[i].at;
+		uint32_t from = at > lo ? at : lo, to = (uint32_t)min_u64(at + DIRTY_PAGE, hi);
+		if (memcmp(v.p + (from - lo), d->page[i].p + (from - at), to - from) != 0)
+			return false;
+	}
+	return true;
+}
+
 void pages_overlay(const struct dirty_pages *d, uint32_t lo, struct span dst)
 {
 	uint32_t hi = lo + (uint32_t)dst.n;

@@ -37,6 +37,9 @@ bool pages_cover(const struct dirty_pages *d, uint32_t lo, uint32_t hi);
 /* True: some page has bytes of [lo, hi). */
 bool pages_touch(const struct dirty_pages *d, uint32_t lo, uint32_t hi);
 
+/* True: what the pages have of [lo, lo + v.n) is the same as in v. */
+bool pages_agree(const struct dirty_pages *d, uint32_t lo, struct view v);
+
 /* Copies the parts of [lo, lo + dst.n) that the pages have to dst, over what is there. */
 void pages_overlay(const struct dirty_pages *d, uint32_t lo, struct span dst);
 
