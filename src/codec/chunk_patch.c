@@ -260,8 +260,8 @@ bool chunk_can_append(const struct chunk *c, uint32_t nbytes)
 	if (c->kind != CHUNK_REGULAR || c->is_vl || c->nblocks != 1 || c->typesize > 1)
 		return false;
 	const struct codec *codec = codec_by_id(c->codec);
-	return codec->append && filters_are_none(c->filter) && nbytes > c->nbytes &&
-	       nbytes - c->nbytes <= codec_append_most(c->cbytes);
+	return codec->append && filters_are_none(c->filter) && c->cbytes < CHUNK_HEAD + c->nbytes &&
+	       nbytes > c->nbytes && nbytes - c->nbytes <= codec_append_most(c->cbytes);
 }
 
 static int lengthen(struct scratch *s, const struct chunk_patch *p, struct buf *out)

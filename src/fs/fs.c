@@ -73,6 +73,7 @@ int fs_open(struct fs *fs)
 {
 	char text[ERR_TEXT_MAX];
 
+	recall_init(&fs->recall);
 	int rc = open_parts(fs);
 	if (rc < 0 && rc != -EBUSY) /* which has been logged where it was found */
 		log_err("backing directory '%s': cannot be mounted: %s", fs->opt.backing,
@@ -92,6 +93,7 @@ void fs_close(struct fs *fs)
 	budget_close(fs->budget);
 	assert(!fs->uncommitted.oldest);
 	spare_close(fs->spare);
+	recall_deinit(&fs->recall);
 	inodes_close(fs->inodes);
 	large_close(fs->large);
 	cache_close(fs->cache);

@@ -35,6 +35,7 @@
 #include "fs/backing/probe.h"
 #include "fs/checkpoint.h"
 #include "fs/dirty/budget.h"
+#include "fs/dirty/recall.h"
 #include "fs/dirty/spare.h"
 #include "fs/file/glimpse.h"
 #include "fs/file/slow.h"
@@ -64,6 +65,7 @@ struct fs {
 	struct pool *pool;
 	struct budget *budget;
 	struct spare *spare;
+	struct recall recall;
 	struct intent *intent; /* NULL: off */
 	struct checkpoint *checkpoint; /* NULL: none are made */
 	struct uncommitted uncommitted;

@@ -302,28 +302,39 @@ bool dirty_has_kept(const struct file *f, const struct dirty_chunk *c)
 	       frame_stored_sum(f->frame, c->n) == c->kept.sum;
 }
 
-/* Of what was read from the frame alone. */
-static void note_kept(struct file *f, struct dirty_chunk *c)
+/* True: all bytes of the copy are those of the stored chunk. */
+static bool begins_as_stored(const struct file *f, const struct dirty_chunk *c)
 {
-	uint64_t sum = frame_stored_sum(f->frame, c->n);
-
-	if (c->pages.n || dirty_find_flushing(&f->dirty, c->n) || !sum)
-		return;
-	c->kept.n = frame_stored_len(f->frame, c->n);
-	c->kept.sum = sum;
+	return !c->pages.n && !dirty_find_flushing(&f->dirty, c->n) &&
+	       frame_stored_sum(f->frame, c->n) &&
+	       frame_stored_len(f->frame, c->n) == frame_chunk_span(f->frame, c->n).len;
 }
 
 static int make_whole(struct file *f, struct dirty_chunk *c)
 {
 	uint32_t len = frame_chunk_span(f->frame, c->n).len;
+	bool stored = begins_as_stored(f, c);
+	struct recall_key key = {f->cache_owner, frame_stored_sum(f->frame, c->n)};
 
-	TRY(reserve(c, len));
-	TRY(read_pages(f, c, 0, span_of(c->bytes.p, len)));
+	if (!stored || c->bytes.p || !recall_take(&f->fs->recall, key, len, &c->bytes)) {
+		TRY(reserve(c, len));
+		TRY(read_pages(f, c, 0, span_of(c->bytes.p, len)));
+	}
 	c->bytes.n = len;
 	c->whole = true;
-	note_kept(f, c);
+	c->kept.n = stored ? len : 0;
+	c->kept.sum = key.sum;
 	pages_drop(&c->pages, 0);
 	return 0;
+}
+
+void dirty_free_stored(struct file *f, struct dirty_chunk *c)
+{
+	struct recall_key key = {f->cache_owner, frame_stored_sum(f->frame, c->n)};
+
+	if (c->whole && c->kept.n && c->bytes.n == c->len && key.sum)
+		recall_give(&f->fs->recall, key, &c->bytes);
+	dirty_free(f, c);
 }
 
 /* One with must_store stays, even if it only has zeros behind the stored bytes. */

@@ -124,8 +124,9 @@ void dirty_cut(struct dirty_chunk *c, uint32_t len);
  */
 void dirty_put_back_take(struct file *f, struct dirty_chunk *c);
 
-/* Frees a chunk that is in no set. */
+/* Frees a chunk that is in no set. dirty_free_stored: the frame has it now, under the lock. */
 void dirty_free(struct file *f, struct dirty_chunk *c);
+void dirty_free_stored(struct file *f, struct dirty_chunk *c);
 
 /* Drops a DIRTY chunk, whose bytes are no longer part of the file. */
 void dirty_drop(struct file *f, struct dirty_chunk *c);

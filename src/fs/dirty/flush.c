@@ -99,7 +99,7 @@ static bool land(struct file *f, struct dirty_chunk *c, const struct outcome *o)
 	f->dirty.replacing -= c->replaces;
 	if (o->rc >= 0 && o->rc != ENCODED_OUTDATED && !dirty_is_outdated(f, c)) {
 		file_replace_chunk(f, c->n, &o->place);
-		dirty_free(f, c);
+		dirty_free_stored(f, c);
 	} else if (o->damaged) {
 		file_lose(f, o->rc); /* before the log takes old bytes for what was written */
 		dirty_free(f, c);
