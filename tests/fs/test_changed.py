@@ -68,6 +68,30 @@ def reader(pair):
     os.close(fd)
 
 
+def test_a_log_that_other_programs_change_between_two_lines(mount, blosc2):
+    """What was stored for the line before is not what the next one comes behind."""
+    m = mount("commit=1000,entry_timeout=0,attr_timeout=0")
+    path, data = m.mnt / "log", blob(6, 20_000, "text")
+    path.write_bytes(data)
+    for n in range(24):
+        with open(path, "ab", buffering=0) as f:
+            f.write(b"line %d\n" % n)
+        data += b"line %d\n" % n
+        if n % 3 == 0:
+            shutil.copyfile(m.stored("log"), m.backing / "before.bin")
+            before = data
+        elif n % 6 == 2:
+            shutil.copyfile(m.backing / "before.bin", m.stored("log"))
+            data = before
+        elif n % 6 == 5:
+            data = data[:100] + b"%010d" % n + data[110:]
+            schunk = blosc2.open(str(m.stored("log")), mode="a")
+            schunk.update_data(0, data, copy=True)
+    assert path.read_bytes() == data
+    m.remount()
+    assert path.read_bytes() == data
+
+
 @pytest.mark.parametrize("put", [os.rename, shutil.copyfile], ids=["replaced", "rewritten"])
 def test_replaced_or_rewritten_in_place_while_closed(pair, blosc2, put):
     m, path, data = pair

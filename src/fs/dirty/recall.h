@@ -1,6 +1,6 @@
 /*
- * The bytes of the chunks that were appended to last: who opens a file, appends a line and closes it
- * again, comes back for the next one, and the chunk need not be decoded for it. Any thread.
+ * The bytes of the chunks that were appended to last: who opens a file, appends a line and closes
+ * it again, comes back for the next one, and the chunk need not be decoded for it. Any thread.
  */
 #ifndef FS_DIRTY_RECALL_H
 #define FS_DIRTY_RECALL_H
