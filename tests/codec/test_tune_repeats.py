@@ -52,8 +52,49 @@ def test_repeats_are_one_block(tuner, kind):
     assert len(got.chunk) < most * len(data), got
 
 
+def again_at_the_end(array, share):
+    """So much of its front once more, in place of its end."""
+    array = array.copy()
+    n = int(len(array) * share)
+    array[-n:] = array[:n]
+    return array.tobytes()
+
+
+def ints():
+    return np.cumsum(rng().integers(-100, 100, MIB // 4)).astype("<i4")
+
+
+def floats():
+    return np.cumsum(rng().normal(size=MIB // 4)).astype("<f4")
+
+
+NUMBERS = {
+    "ints": (lambda: again_at_the_end(ints(), 0.35), 0.19),
+    "floats": (lambda: again_at_the_end(floats(), 0.45), 0.37),
+    "steps": (steps, 0.28),
+}
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numbers_keep_their_filter(tuner, kind):
+    """Whole chunks are compared by what they take: by their copies alone they take much more."""
+    make, most = NUMBERS[kind]
+    data = make()
+    got = tuner.choose(data)
+    assert got.filters[0] == "shuffle" and got.blocksize > len(data) - 256, got
+    assert len(got.chunk) < most * len(data), got
+    assert 0.9 < got.permille * len(data) / 1000 / len(got.chunk) <= 1.01, got
+
+
+def between_noise(n):
+    """Numbers, and in front of them and behind them the same noise."""
+    part = rng().bytes(n)
+    return part + ints().tobytes()[: MIB - 2 * n] + part
+
+
 OTHERS = {
     "noise": noise,
+    "less than a fourth": lambda: between_noise(150_000),
     "near repeats": lambda: again(3_000),
     "once, too far away": lambda: noise()[: MIB - 100_000] + noise()[:100_000],
     "text": text,

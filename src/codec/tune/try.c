@@ -147,6 +147,21 @@ static struct pipeline for_sample(const struct pipeline *p)
 	return one;
 }
 
+/*
+ * Encodes the gathered bytes. The result is kept apart from the scratch meanwhile, which gives a
+ * large one back at the end of chunk_encode, together with its length.
+ */
+static int encode_sample(struct tuner *t, const struct pipeline *p, size_t *stored)
+{
+	struct buf out = t->s->trial;
+	t->s->trial = (struct buf){0};
+	int rc = chunk_encode(t->s, p, t->gathered, &out);
+	*stored = out.n;
+	t->s->trial = out;
+	scratch_done(t->s);
+	return rc;
+}
+
 int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial)
 {
 	struct view v = t->gathered;
@@ -155,10 +170,8 @@ int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial
 	one.blocksize = (uint32_t)max_u64(block - block % p->typesize, p->typesize);
 	size_t stored = 0;
 	TRY(estimate_sample(t, &one, v, &stored));
-	if (!stored) {
-		TRY(chunk_encode(t->s, &one, v, &t->s->trial));
-		stored = t->s->trial.n;
-	}
+	if (!stored)
+		TRY(encode_sample(t, &one, &stored));
 	*trial = (struct tune_trial){
 		.pipeline = *p, .sampled = (uint32_t)v.n, .stored = (uint32_t)stored};
 	uint64_t score = (uint64_t)stored * (1000 + reader_cost(p, t->goal->aim)) / 1000;
@@ -174,12 +187,12 @@ int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial
 int tune_try_coded(struct tuner *t, const struct pipeline *p, struct tune_trial *trial)
 {
 	struct pipeline one = for_sample(p);
-	TRY(chunk_encode(t->s, &one, t->gathered, &t->s->trial));
-	uint32_t stored = (uint32_t)t->s->trial.n;
+	size_t stored;
+	TRY(encode_sample(t, &one, &stored));
 	*trial = (struct tune_trial){.pipeline = *p,
 				     .sampled = (uint32_t)t->gathered.n,
-				     .stored = stored,
-				     .score = stored};
+				     .stored = (uint32_t)stored,
+				     .score = (uint32_t)stored};
 	return 0;
 }
 
