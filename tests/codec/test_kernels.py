@@ -59,3 +59,14 @@ def test_neon_kernels_under_an_emulator(tmp_path):
         env={**os.environ, "CPU_MASK": "neon"},
     )
     assert said.endswith(" calls equal: neon\n")
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("missing", ["avx2", "bmi1", "bmi2", "abm", "popcnt"])
+def test_no_avx2_kernels_without_all_that_they_use(missing):
+    """As in a virtual machine that hides one of them. The package qemu-user."""
+    emulator = shutil.which("qemu-x86_64")
+    if not emulator or platform.machine() != "x86_64":
+        pytest.skip("no emulator of x86-64, or not needed")
+    said = run(emulator, "-cpu", f"max,-{missing}", BUILD / "tests/c/unzstd_check", 1, 5)
+    assert said == "no reader\n"

@@ -21,11 +21,14 @@ static unsigned detect(void)
 	f |= CPU_SSE2;
 	/* These ask the operating system too: wide registers need its help. */
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-	    __builtin_cpu_supports("bmi2") && has_lzcnt())
+	    __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") && has_lzcnt())
 		f |= CPU_AVX2;
-	/* Each is built with what those before it need, of which a hypervisor may hide some. */
+	/*
+	 * Each is built with what those before it need, of which a hypervisor may hide some. DQ:
+	 * gcc 12 takes it for granted where it gets half of a register.
+	 */
 	if (f & CPU_AVX2 && __builtin_cpu_supports("avx512bw") &&
-	    __builtin_cpu_supports("avx512vl"))
+	    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
 		f |= CPU_AVX512BW;
 	if (f & CPU_AVX512BW && __builtin_cpu_supports("avx512vbmi") &&
 	    __builtin_cpu_supports("gfni"))

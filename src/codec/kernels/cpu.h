@@ -7,8 +7,8 @@
 
 enum cpu_feature {
 	CPU_SSE2 = 1 << 0,
-	CPU_AVX2 = 1 << 1, /* with BMI, BMI2 and LZCNT, which came with it */
-	CPU_AVX512BW = 1 << 2, /* with F and VL */
+	CPU_AVX2 = 1 << 1, /* with BMI, BMI2 and LZCNT, which came with it, and POPCNT */
+	CPU_AVX512BW = 1 << 2, /* with F, VL and DQ */
 	CPU_AVX512VBMI = 1 << 3, /* with GFNI: only Cannon Lake has VBMI without it */
 	CPU_NEON = 1 << 4,
 };
