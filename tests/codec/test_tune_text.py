@@ -5,6 +5,7 @@ import struct
 import numpy as np
 import pytest
 
+from libtune import SIZE
 from libtyped import MIB, rng, text
 
 
@@ -147,3 +148,20 @@ def test_rows_of_0_and_1_in_text(tuner, columns, rate):
     data = "".join(",".join("01"[int(x)] for x in row) + "\n" for row in rows).encode()
     got = tuner.choose(data)
     assert len(got.chunk) <= 1.01 * size_of(tuner, data, 1, ["bitshuffle"]), got
+
+
+FEW_VALUES = {
+    "letters of genes": lambda: bytes(rng().choice(list(b"ACGT"), MIB).astype("u1")),
+    "digits": lambda: bytes(rng().choice(list(b"0123456789"), MIB).astype("u1")),
+    "base 16": lambda: rng().bytes(MIB // 2).hex().encode(),
+    "words": text,
+}
+
+
+@pytest.mark.parametrize("kind", FEW_VALUES)
+def test_for_size_is_never_larger(tuner, kind):
+    """The level for it takes matches that are chance; of words they are not."""
+    data = FEW_VALUES[kind]()
+    got, usual = tuner.choose(data, aim=SIZE), tuner.choose(data)
+    assert len(got.chunk) < 1.002 * len(usual.chunk), got
+    assert got.codec == ("zstd:3" if kind == "words" else "zstd:2"), got

@@ -127,3 +127,28 @@ int tune_look_for_copies(struct tuner *t)
 	TRY(find_copies(t, &far));
 	return far || may_have_copies(t) ? try_copies(t, far) : 0;
 }
+
+/*
+ * The search of the level that is for size takes all matches, also where they are chance and their
+ * bytes have few bits: letters of genes, digits, numbers in base 16. These get up to a fifth larger
+ * than by the level below, which judges its matches (zstd/double.c). One block decides.
+ */
+int tune_look_at_levels(struct tuner *t)
+{
+	const struct tune_report *r = t->report;
+	struct tune_trial advised, below;
+	struct pipeline p;
+	tune_build(t->goal, TUNE_KIND_PLAIN, 1, &p);
+	tune_advise(t->goal, true, &p);
+	if (t->goal->aim != TUNE_SIZE || p.level == t->goal->base.level || t->repeats ||
+	    tune_is_filtered(&r->tried[0].pipeline))
+		return 0;
+	TRY(tune_gather(t, &text_block, TUNE_OTHER_PLACES));
+	p.blocksize = (uint32_t)t->gathered.n;
+	TRY(tune_try_coded(t, &p, &advised));
+	p.level--;
+	TRY(tune_try_coded(t, &p, &below));
+	if (below.stored < advised.stored)
+		t->level = p.level;
+	return 0;
+}

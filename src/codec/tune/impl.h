@@ -96,6 +96,7 @@ struct tuner {
 	bool decimals;              /* tune_are_decimals                                       */
 	bool has_signs;             /* tune_signed found an item                               */
 	bool repeats;               /* the best candidate has a chunk in one block             */
+	uint8_t level;              /* tune_look_at_levels: better than tune_advise's; 0: none */
 	bool no_shuffle;            /* differences were far better than shuffled bytes ...     */
 	bool no_delta;              /* ... or far worse                                        */
 };
@@ -186,6 +187,12 @@ NODISCARD int tune_look(struct tuner *t);
  */
 NODISCARD int tune_look_far(struct tuner *t);
 NODISCARD int tune_look_for_copies(struct tuner *t);
+
+/*
+ * tune/distant.c, after all looks: if nothing but the codec helps, and the aim is size, tries the
+ * level that tune_advise sets and the one below it.
+ */
+NODISCARD int tune_look_at_levels(struct tuner *t);
 
 /*
  * tune/repeat.c, after that: where most of the chunk comes again farther away than usual blocks

@@ -192,6 +192,7 @@ static void settle(const struct tuner *t, const struct tune_input *in, struct pi
 	if (!tune_is_filtered(out) && r->permille <= TUNE_PAYS_CLEARLY) {
 		bool small = mixed && !in->offset && fits_one_block(in->sample);
 		tune_advise(t->goal, mixed && !small, out);
+		out->level = t->level ? t->level : out->level;
 		r->again = small ? 1 : r->again;
 	}
 }
@@ -216,6 +217,7 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 	report->period = period_of(in, &before);
 	TRY(tune_look(&t));
 	TRY(tune_look_for_repeats(&t));
+	TRY(tune_look_at_levels(&t));
 	settle(&t, in, out);
 	remember_looks(&t, in, &before);
 	return 0;

@@ -11,7 +11,7 @@
  * The result depends on nothing but the arguments. It takes a quarter of a millisecond for zstd,
  * one or two milliseconds for codecs that have to encode the samples, and no memory but the
  * scratch's own buffers. Only where much of a chunk comes again far away (tune/repeat.c), up to
- * 1 MiB of it is encoded twice, at the goal's level.
+ * 1 MiB of it is encoded twice, at the goal's level; and for size one block, where no filter helps.
  */
 #ifndef CODEC_TUNE_TUNE_H
 #define CODEC_TUNE_TUNE_H
@@ -128,9 +128,9 @@ bool tune_stands_out(struct scratch *s, struct view file);
 void tune_unseen(const struct tune_goal *goal, struct pipeline *out);
 
 /*
- * Candidate number i of all that tune_choose may choose for this goal in blocks of usual size, so
- * that every one can be tried. `item`: another item or record size besides the usual ones; 0:
- * none. False past the last.
+ * Candidate number i of all that tune_choose may choose for this goal in blocks of usual size, and
+ * but for another level of the codec, so that every one can be tried. `item`: another item or
+ * record size besides the usual ones; 0: none. False past the last.
  */
 bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, struct pipeline *out);
 
