@@ -246,6 +246,20 @@ def test_into_itself(full):
     assert not (m.backing / "out/out").exists() and (m.backing / "out/big").exists()
 
 
+def test_onto_itself(tmp_path):
+    """A copy in its place would part it from its other names, and from who writes to it."""
+    (tmp_path / "x").write_bytes(DATA)
+    (tmp_path / "y").hardlink_to(tmp_path / "x")
+    (tmp_path / "to").symlink_to("x")
+    (tmp_path / "there").symlink_to(tmp_path)
+    own = (tmp_path / "x").stat().st_ino
+    for path, where in ("x", tmp_path), ("to", tmp_path), ("x", tmp_path / "there"):
+        said = extract("--force", "-C", where, tmp_path / path, code=1)
+        assert said == f"cframe: {where}/x: is what it would be made of, and stays\n"
+    assert extract("-C", tmp_path, tmp_path / "x") == ""
+    assert (tmp_path / "x").stat().st_ino == (tmp_path / "y").stat().st_ino == own
+
+
 def test_names_of_a_file_that_lie_deep(tmp_path):
     """Deeper than a path may be long."""
     plain, made, back = (tmp_path / name for name in ("plain", "made", "back"))

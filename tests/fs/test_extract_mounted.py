@@ -32,6 +32,24 @@ def test_a_copy_does_not_find_itself_by_way_of_a_mount(mount):
     assert sorted(os.listdir(m.mnt / "x")) == ["d", m.log.name]
 
 
+def test_a_frame_does_not_replace_the_file_that_shows_it(mount):
+    """What has not been committed yet is in none but that."""
+    m = mount("commit=100")
+    (m.mnt / "sub").mkdir()
+    for d in ".", "sub":
+        (m.mnt / d / "x").write_bytes(b"old")
+        with open(m.mnt / d / "x", "r+b") as f:
+            f.write(b"new")
+            f.flush()
+            frame = m.backing / d / "x.b2frame"
+            said = cframe("extract", "--force", "-C", m.mnt / d, frame, code=1)
+        assert f"cframe: {m.mnt / d}/x: is what it would be made of, and stays\n" in said
+        assert (m.mnt / d / "x").read_bytes() == b"new"
+    os.sync()
+    said = cframe("extract", "--force", "-C", m.mnt / "sub", m.backing / "x.b2frame", code=1)
+    assert "is what it would" not in said, "that is another file"
+
+
 def test_newer_bytes_elsewhere_are_told(mount):
     """What a daemon has not committed, or a killed one left in its log."""
     m = mount("commit=100").allow("intent|replay|record")

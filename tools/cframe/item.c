@@ -150,13 +150,35 @@ static void note_taker(struct walk *w, const struct item *i)
 		takers_put(&w->target.takers, i->to, &i->st);
 }
 
+/*
+ * True: what would be replaced is what the item is made of: an entry of the target by its own name,
+ * or by way of a mount, in which a frame stands for the file that it shows. What somebody writes to
+ * it meanwhile, and other names that it has, would be lost.
+ */
+static bool is_itself(const struct walk *w, const struct listing *l, const struct entry *e,
+		      const struct item *i)
+{
+	struct stat st;
+
+	if (!i->folder->is_root || fstat(l->fd, &st) < 0 || st.st_ino != w->root.st_ino)
+		return false;
+	if (st.st_dev == w->root.st_dev)
+		return strcmp(e->name, i->name) == 0;
+	return is_behind_target(w, l->fd);
+}
+
 bool item_may_make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
 {
 	struct stat there;
 	bool update = w->target.update;
+	bool is_new = fstatat(i->folder->fd, i->name, &there, AT_SYMLINK_NOFOLLOW) < 0;
 
 	i->replace = w->target.force;
-	if (i->replace || fstatat(i->folder->fd, i->name, &there, AT_SYMLINK_NOFOLLOW) < 0) {
+	if (i->replace && !is_new && is_itself(w, l, e, i)) {
+		item_say_taken(w, i, "is what it would be made of, and stays");
+		return false;
+	}
+	if (i->replace || is_new) {
 		note_taker(w, i);
 		return true;
 	}

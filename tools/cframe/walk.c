@@ -89,12 +89,7 @@ static bool is_behind(int mount, int dir)
 	return any_above(mount, is_mount_point, NULL) && any_above(dir, has_daemon, NULL);
 }
 
-/*
- * True: the directory, whose number is that of the target, is where the files go by way of a mount,
- * which shows directories by the numbers that they have behind it. The copy would find itself in
- * there without end.
- */
-static bool is_behind_target(const struct walk *w, int dir)
+bool is_behind_target(const struct walk *w, int dir)
 {
 	return is_behind(w->target.root, dir) || is_behind(dir, w->target.root);
 }
@@ -104,7 +99,7 @@ static void walk_subdirectory(struct walk *w, struct listing *l, const struct en
 {
 	bool same = e->st.st_ino == w->root.st_ino; /* as the target: perhaps */
 	if (same && e->st.st_dev == w->root.st_dev)
-		return; /* it is where the files go */
+		return; /* it is where the files go, and the copy itself without end */
 	if (e->st.st_dev != w->dev) {
 		walk_say(w, "is another file system, and left out");
 		return;

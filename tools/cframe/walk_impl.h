@@ -13,6 +13,12 @@ void item_say_extras(struct walk *w, const struct item *i, const struct extras *
 bool item_may_make(struct walk *w, struct listing *l, const struct entry *e, struct item *i);
 
 /*
+ * True: the directory, whose number is that of the target, is where the files go by way of a mount,
+ * which shows directories by the numbers that they have behind it.
+ */
+bool is_behind_target(const struct walk *w, int dir);
+
+/*
  * True: the stamp is a copy of the other one. File systems may store units of 100 ns (NTFS), 1 us
  * (UDF), 10 ms (exFAT), or whole seconds, and FAT two of them.
  */
