@@ -1,11 +1,14 @@
 #include "base/pool.h"
 
 #include "base/buf.h"
+#include "base/bytes.h"
 #include "base/slice.h"
 
 #include <assert.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <unistd.h>
 
 struct queue {
 	struct pool_job *head, **tail;
@@ -20,6 +23,16 @@ struct pool {
 	unsigned nstarted;
 	pthread_t worker[];
 };
+
+unsigned pool_cores(void)
+{
+	cpu_set_t set;
+
+	/* A machine of more than 1024 processors has no room in there. */
+	long n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+							     : sysconf(_SC_NPROCESSORS_ONLN);
+	return n > 0 ? (unsigned)min_u64((uint64_t)n, POOL_MOST) : 1;
+}
 
 static void queue_push(struct queue *q, struct pool_job *job)
 {

@@ -22,6 +22,15 @@ struct pool_job {
 	struct pool_job *next; /* private to the pool */
 };
 
+/* Workers that somebody may ask for. */
+#define POOL_MOST 256
+
+/*
+ * How many threads can run at a time, at most POOL_MOST: not on all processors of the machine, but
+ * on those that this process may use (taskset, a container, a batch system).
+ */
+unsigned pool_cores(void);
+
 enum pool_lane { POOL_SOON, POOL_LATER, POOL_LANES };
 
 /*

@@ -2,13 +2,13 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "base/pool.h"
 #include "fs/large.h"
 
 #include <getopt.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 struct copy {
 	struct copy *next;
@@ -36,7 +36,8 @@ static const struct option_row rows[] = {
 	 "memory for decoded blocks (128M)"},
 	{"dirty_max", OPTION_SIZE, OPT(o.dirty_max), 1 << 20, UINT64_MAX, "SIZE",
 	 "memory for unwritten data (64M)"},
-	{"workers", OPTION_NUMBER, OPT(o.workers), 1, 256, "N", "compression threads (one a core)"},
+	{"workers", OPTION_NUMBER, OPT(o.workers), 1, POOL_MOST, "N",
+	 "compression threads (one a core)"},
 	{"commit", OPTION_SECONDS, OPT(o.commit), 0, 3600, "SECONDS",
 	 "time between background commits, 0 none (5)"},
 	{"intent", OPTION_SIZE, OPT(o.intent), 0, 1ull << 40, "SIZE",
@@ -281,12 +282,10 @@ static int judge_paths(struct parse *p, int argc, char **argv)
 
 static void set_defaults(struct options *o)
 {
-	long cores = sysconf(_SC_NPROCESSORS_ONLN);
-
 	*o = (struct options){
 		.cache = 128 << 20,
 		.dirty_max = 64 << 20,
-		.workers = cores > 0 ? (uint64_t)cores : 1,
+		.workers = pool_cores(),
 		.readahead = 2 << 20,
 		.max_read = 256 << 10,
 		.commit = 5,

@@ -346,6 +346,23 @@ def test_commit_interval(mount):
     os.close(fd)
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor")
+def test_as_many_workers_as_processors_for_them(mount):
+    """A batch system or a container gives a few of a machine that may have hundreds. (libfuse has
+    one more thread now and then: hence the least of several counts.)"""
+    cpus, least = os.sched_getaffinity(0), {}
+    os.sched_setaffinity(0, {min(cpus)})
+    try:
+        for options in ["", "workers=1", "workers=2"] * 5:
+            m = mount(options)
+            threads = len(os.listdir(f"/proc/{m.proc.pid}/task"))
+            least[options] = min(threads, least.get(options, threads))
+            m.unmount()
+    finally:
+        os.sched_setaffinity(0, cpus)
+    assert least[""] == least["workers=1"] == least["workers=2"] - 1, least
+
+
 def test_dirty_data_is_bounded(mount):
     """More is written than may be dirty: the writer waits, nothing is lost, memory stays small."""
     m = mount("dirty_max=8M,cache=8M,commit=3600,codec=lz4")

@@ -346,7 +346,7 @@ static const struct option *option_names(void)
 
 static int read_workers(struct compress *c, const char *value, struct option_why *why)
 {
-	static const struct option_row row = {"-j", OPTION_NUMBER, 0, 1, WORKERS_MAX, "N", ""};
+	static const struct option_row row = {"-j", OPTION_NUMBER, 0, 1, POOL_MOST, "N", ""};
 	uint64_t n;
 
 	TRY(option_read(&row, value, &n, why));
@@ -386,7 +386,7 @@ static int read_options(struct compress *c, int argc, char **argv, struct option
 
 int compress_main(int argc, char **argv)
 {
-	struct compress c = {.workers = workbench_cores()};
+	struct compress c = {.workers = pool_cores()};
 	struct option_why why = {0};
 	int code = 1;
 

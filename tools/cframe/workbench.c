@@ -1,17 +1,9 @@
 #include "workbench.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <sys/resource.h>
 
 static pthread_key_t key;
-
-unsigned workbench_cores(void)
-{
-	cpu_set_t set;
-	int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-	return (unsigned)min_u64((uint64_t)n, WORKERS_MAX);
-}
 
 /*
  * A file has two descriptors, its own and that of its source, and one more for a moment, and may be

@@ -11,11 +11,6 @@ struct workbench {
 	struct buf b;              /* a stored chunk, or a piece of a decoded one */
 };
 
-#define WORKERS_MAX 256
-
-/* How many threads can run at a time, at most WORKERS_MAX. */
-unsigned workbench_cores(void);
-
 /*
  * How many files can be on their way at a time, at least 1 and at most FILES_MAX, as far as
  * descriptors go, while one thread walks through a tree and is so deep in it.
