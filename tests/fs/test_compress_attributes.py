@@ -149,6 +149,25 @@ def test_set_id_bits_are_for_the_owner_that_they_had(work, root):
         assert path.stat().st_mode & 0o7777 == 0o1755, path
 
 
+def test_a_group_of_a_user_who_does_not_own_the_files(work, root):
+    """As cp -a does; else the group's rights would be for all that are in the user's own."""
+    plain, made, back = work / "plain", work / "made", work / "back"
+    (plain / "sub").mkdir(parents=True)
+    (plain / "x").write_bytes(b"x")
+    (plain / "to").symlink_to("x")
+    for path in plain, *plain.iterdir():
+        os.chown(path, 1234, 5678, follow_symlinks=False)
+        if not path.is_symlink():
+            os.chmod(path, 0o775)
+    os.chmod(work, 0o777)
+    how = {**as_nobody(work), "extra_groups": [5678]}
+    assert compress(plain, made, **how) == ""
+    assert cframe("extract", "-C", back, made, **how) == ""
+    for path in made, *made.iterdir(), back, *back.iterdir():
+        st = path.lstat()
+        assert (st.st_uid, st.st_gid) == (how["user"], 5678), path
+
+
 def test_read_only_files_of_a_user(work, tool):
     """What an ACL leaves to the owner forbids to write other attributes, as a mode would: it comes
     after these, in whichever order they are listed."""

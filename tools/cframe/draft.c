@@ -261,7 +261,12 @@ void draft_drop(struct draft *d)
 	atomic_store(&d->live->used, false);
 }
 
-/* A user who cannot give files away keeps them, without the rights of another owner. */
+#define SAME_OWNER ((uid_t)-1)
+
+/*
+ * A user who cannot give files away keeps them, without the rights of another owner. Their group
+ * may be one of his all the same, such as that of a project, whose rights are not for another one.
+ */
 static mode_t mode_for(const struct stat *st, bool given)
 {
 	return st->st_mode & (given ? 07777 : 01777);
@@ -271,6 +276,8 @@ int give_attributes(int fd, const struct stat *st, struct extras *x)
 {
 	const struct timespec times[] = {st->st_atim, st->st_mtim};
 	bool given = fchown(fd, st->st_uid, st->st_gid) == 0;
+	if (!given)
+		(void)fchown(fd, SAME_OWNER, st->st_gid);
 	extras_give(x, fd); /* a new owner ends capabilities; without the mode we may not write */
 	if (fchmod(fd, mode_for(st, given)) < 0 || futimens(fd, times) < 0)
 		return -errno;
@@ -299,8 +306,10 @@ static int give_mode_at(const struct draft *d, mode_t mode)
 static int give_attributes_at(const struct draft *d, const struct stat *st)
 {
 	const struct timespec times[] = {st->st_atim, st->st_mtim};
-	bool given =
-		fchownat(d->dir, d->name, st->st_uid, st->st_gid, AT_SYMLINK_NOFOLLOW) == 0;
+	const int how = AT_SYMLINK_NOFOLLOW;
+	bool given = fchownat(d->dir, d->name, st->st_uid, st->st_gid, how) == 0;
+	if (!given)
+		(void)fchownat(d->dir, d->name, SAME_OWNER, st->st_gid, how);
 	if (!S_ISLNK(st->st_mode))
 		TRY(give_mode_at(d, mode_for(st, given)));
 	return utimensat(d->dir, d->name, times, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
