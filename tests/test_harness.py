@@ -64,6 +64,14 @@ def test_quickstart_can_be_run_again(tmp_path):
             said = subprocess.check_output(link / "tools/quickstart", env=env, text=True)
             assert "bash reads back byte for byte" in said
             assert (f"already mounted: {mnt}\n" in said) == mounted
+            rows = [line.rsplit(maxsplit=3) for line in said.splitlines()]
+            sizes = {row[0]: row[1] for row in rows if len(row) == 4}
+            assert sizes["bash"] == str((mnt / "bash").stat().st_size)
+            assert ("my own file" in sizes) == mounted
+            (mnt / "my own file").write_bytes(bytes(100))
+        (mnt / "bash").write_bytes(b"half")
+        got = subprocess.run(link / "tools/quickstart", env=env, text=True, capture_output=True)
+        assert got.returncode == 1 and "or one that was interrupted, can be removed" in got.stderr
     finally:
         subprocess.run(["fusermount3", "-u", mnt], check=True)
 
