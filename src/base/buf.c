@@ -149,11 +149,10 @@ int buf_append(struct buf *b, struct view v)
 	return 0;
 }
 
-int buf_print(struct buf *b, const char *fmt, ...)
+int buf_vprint(struct buf *b, const char *fmt, va_list ap)
 {
-	va_list ap, again;
+	va_list again;
 
-	va_start(ap, fmt);
 	va_copy(again, ap);
 	int n = vsnprintf(NULL, 0, fmt, ap);
 	int rc = n < 0 ? -EINVAL : buf_reserve(b, b->n + (size_t)n + 1);
@@ -162,6 +161,15 @@ int buf_print(struct buf *b, const char *fmt, ...)
 		b->n += (size_t)n;
 	}
 	va_end(again);
+	return rc;
+}
+
+int buf_print(struct buf *b, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	int rc = buf_vprint(b, fmt, ap);
 	va_end(ap);
 	return rc;
 }

@@ -12,6 +12,8 @@
 #include "base/bytes.h"
 #include "base/err.h"
 
+#include <stdarg.h>
+
 #define BUF_ALIGN 64
 
 struct buf {
@@ -64,6 +66,8 @@ NODISCARD int buf_reserve_fresh(struct buf *b, size_t cap);
 /* Append the bytes, or the text that printf would print, without a NUL. -ENOMEM. */
 NODISCARD int buf_append(struct buf *b, struct view v);
 NODISCARD __attribute__((format(printf, 2, 3))) int buf_print(struct buf *b, const char *fmt, ...);
+NODISCARD __attribute__((format(printf, 2, 0))) int buf_vprint(struct buf *b, const char *fmt,
+							       va_list ap);
 
 /* Frees the bytes and leaves an empty buf. */
 void buf_free(struct buf *b);

@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 
 from libcompress import DATA, as_nobody, compress
 from libtree import cframe, small_disk
@@ -65,6 +67,15 @@ def test_a_line_is_a_line_whatever_the_name(tmp_path):
     assert said == f"cframe: {tmp_path}/plain/{name}: is not a file, directory or link: left out\n"
     nosuch = tmp_path / "no\nsuch"
     assert cframe("info", nosuch, code=1).count("\n") == 1
+
+
+def test_a_path_of_any_length_has_its_reason_behind_it(tmp_path):
+    make = "import os\nfor i in range(25): os.mkdir('d' * 200); os.chdir('d' * 200)\nos.mkfifo('f')"
+    (tmp_path / "plain").mkdir()
+    subprocess.run([sys.executable, "-c", make], cwd=tmp_path / "plain", check=True)
+    said = compress(tmp_path / "plain", tmp_path / "made")
+    deep = ("d" * 200 + "/") * 25
+    assert said == f"cframe: {tmp_path}/plain/{deep}f: is not a file, directory or link: left out\n"
 
 
 def test_an_empty_name_can_be_seen(tmp_path):

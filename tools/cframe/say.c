@@ -2,12 +2,12 @@
 #include "mounts.h"
 #include "progress.h"
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/utf8.h"
 
 #include <cjson/cJSON.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,16 +18,23 @@
 
 void tool_say(const char *format, ...)
 {
-	char text[PATH_MAX + 512];
-	va_list args;
+	char cut[1024];
+	struct buf all = {0}; /* the path in it may be longer than PATH_MAX */
+	va_list args, again;
 
 	va_start(args, format);
-	vsnprintf(text, sizeof text, format, args);
+	va_copy(again, args);
+	bool whole = buf_vprint(&all, format, args) >= 0 && buf_append(&all, view_of("", 1)) >= 0;
+	if (!whole) /* no memory */
+		vsnprintf(cut, sizeof cut, format, again);
+	va_end(again);
 	va_end(args);
+	char *text = whole ? (char *)all.p : cut;
 	utf8_make_printable(text);
 	progress_hold();
 	fprintf(stderr, "cframe: %s\n", text);
 	progress_go_on();
+	buf_free(&all);
 }
 
 void tool_print_line(const char *text)
