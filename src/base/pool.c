@@ -34,6 +34,19 @@ unsigned pool_cores(void)
 	return n > 0 ? (unsigned)min_u64((uint64_t)n, POOL_MOST) : 1;
 }
 
+#define SMALL_STACK (1u << 20)
+
+void pool_small_stacks(void)
+{
+	pthread_attr_t attr;
+
+	if (pthread_attr_init(&attr) != 0)
+		return;
+	if (pthread_attr_setstacksize(&attr, SMALL_STACK) == 0)
+		(void)pthread_setattr_default_np(&attr);
+	pthread_attr_destroy(&attr);
+}
+
 static void queue_push(struct queue *q, struct pool_job *job)
 {
 	job->next = NULL;

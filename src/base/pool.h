@@ -31,6 +31,9 @@ struct pool_job {
  */
 unsigned pool_cores(void);
 
+/* Threads that are started from now on take little address space: 1 MiB of stack, not 8. */
+void pool_small_stacks(void);
+
 enum pool_lane { POOL_SOON, POOL_LATER, POOL_LANES };
 
 /*

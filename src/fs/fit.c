@@ -1,10 +1,10 @@
 #include "fs/fit.h"
 
 #include "base/log.h"
+#include "base/pool.h"
 #include "fs/cgroup.h"
 #include "fs/large.h"
 
-#include <pthread.h>
 #include <sys/resource.h>
 
 /* Lowers cache and dirty_max to these bounds. False: both are within them already. */
@@ -59,20 +59,8 @@ void fit_memory(struct options *o)
 
 /* Shares of a limited address space: one of this each for cache, dirty data and threads. */
 #define SPACE_SHARE 8
-#define SMALL_STACK (1u << 20)
 #define THREAD_SPACE (2u << 20) /* stack, and the buffers for its requests */
 #define THREADS_MIN 4
-
-static void use_small_stacks(void)
-{
-	pthread_attr_t attr;
-
-	if (pthread_attr_init(&attr) != 0)
-		return;
-	if (pthread_attr_setstacksize(&attr, SMALL_STACK) == 0)
-		(void)pthread_setattr_default_np(&attr);
-	pthread_attr_destroy(&attr);
-}
 
 unsigned fit_space(struct options *o, unsigned threads)
 {
@@ -86,7 +74,7 @@ unsigned fit_space(struct options *o, unsigned threads)
 	uint64_t share = max_u64(limit / SPACE_SHARE, 1 << 20);
 	if (lower(o, share, share))
 		tell(o, "address space", limit);
-	use_small_stacks();
+	pool_small_stacks();
 	/* only half of the share: workers and their buffers take as much again */
 	return (unsigned)max_u64(min_u64(threads, share / (2 * THREAD_SPACE)), THREADS_MIN);
 }

@@ -68,6 +68,21 @@ def test_no_more_descriptors_than_needed(work, depth):
     assert (work / "more/a").stat().st_size
 
 
+@pytest.mark.release  # a sanitizer needs terabytes of it
+@pytest.mark.parametrize("threads", [1, 64])
+def test_little_address_space(tmp_path, threads):
+    """Batch systems limit that, on machines of many processors."""
+    plain, made, back = (tmp_path / name for name in ("plain", "made", "back"))
+    plain.mkdir()
+    for name in range(32):
+        (plain / str(name)).write_bytes(DATA)
+    limit = ["prlimit", f"--as={150 << 20}", CFRAME]
+    for argv in ["compress", "-j", str(threads), plain, made], ["extract", "-C", back, made]:
+        got = subprocess.run([*limit, *argv], capture_output=True, timeout=120)
+        assert got.returncode == 0 and not got.stderr, got
+    assert_same(back, plain)
+
+
 @pytest.mark.parametrize("most", [8, 12, 20])
 def test_few_descriptors(work, most):
     plain, store, back = work / "plain", work / "store", work / "back"

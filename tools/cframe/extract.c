@@ -309,7 +309,7 @@ static int run(struct extract *x, const char *where, struct target t, char **pat
 	if (rc >= 0)
 		rc = outputs_open(&x->outputs, &x->walk, how);
 	if (rc >= 0)
-		rc = workbenches_open(&x->pool, pool_cores());
+		rc = workbenches_open(&x->pool, pool_cores(), WORKBENCH_SPACE);
 	if (rc < 0)
 		return walk_fail(&x->walk, rc);
 	if (!x->verbose) /* where each file has a line */

@@ -53,9 +53,11 @@ int packer_open(struct packer **out, const struct pack_options *o)
 	if (!p)
 		return -ENOMEM;
 	p->o = *o;
-	p->njobs = 2 * o->workers;
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->freed, NULL);
+	uint64_t chunks = 3 * o->settings->chunksize;
+	TRY(workbenches_open(&p->pool, o->workers, WORKBENCH_SPACE + chunks));
+	p->njobs = pool_size(p->pool) ? 2 * pool_size(p->pool) : 2;
 	p->jobs = mem_zalloc_array(p->njobs, sizeof *p->jobs);
 	if (!p->jobs)
 		return -ENOMEM;
@@ -63,7 +65,7 @@ int packer_open(struct packer **out, const struct pack_options *o)
 		p->jobs[i].next = p->free;
 		p->free = &p->jobs[i];
 	}
-	return workbenches_open(&p->pool, o->workers);
+	return 0;
 }
 
 void packer_close(struct packer *p)

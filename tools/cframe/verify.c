@@ -461,7 +461,7 @@ int verify_main(int argc, char **argv)
 	log_init(LOG_LEVEL_ERR, LOG_SINK_STDERR); /* a torn frame is a line of the report */
 	pthread_mutex_init(&v.lock, NULL);
 	pthread_cond_init(&v.done, NULL);
-	int rc = workbenches_open(&v.pool, pool_cores());
+	int rc = workbenches_open(&v.pool, pool_cores(), WORKBENCH_SPACE);
 	if (rc < 0)
 		return tool_fail(argv[0], rc);
 	progress_start();

@@ -1,5 +1,6 @@
 #include "workbench.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <sys/resource.h>
 
@@ -38,10 +39,29 @@ static void workbench_free(void *p)
 	mem_free(b);
 }
 
-int workbenches_open(struct pool **pool, unsigned n)
+#define OTHER_SPACE (32u << 20) /* of the program, and of whatever else it does */
+
+/*
+ * Of a limited address space (ulimit -v, as batch systems have it) malloc would take 64 MiB for
+ * each thread, and there may be many processors.
+ */
+static unsigned fit_space(unsigned n, uint64_t each)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_AS, &lim) < 0 || lim.rlim_cur == RLIM_INFINITY)
+		return n;
+	(void)mallopt(M_ARENA_MAX, 1);
+	pool_small_stacks();
+	uint64_t all = max_u64(lim.rlim_cur, OTHER_SPACE) - OTHER_SPACE;
+	return (unsigned)min_u64(n, max_u64(all / each, 1));
+}
+
+int workbenches_open(struct pool **pool, unsigned n, uint64_t each)
 {
 	int rc;
 
+	n = fit_space(n, each);
 	TRY(-pthread_key_create(&key, workbench_free));
 	while ((rc = pool_open(pool, n)) == -EAGAIN && n)
 		n /= 2;

@@ -20,10 +20,12 @@ unsigned workbench_files(unsigned depth);
 
 /*
  * Opens a pool of n threads that have workbenches, or of fewer where the system gives no more, or
- * of none: then the jobs are for who submits them. One pool at a time. NULL is fine to close; who
- * has opened a pool closes it.
+ * of none: then the jobs are for who submits them. Where the address space is limited there are so
+ * many that `each` bytes for each fit. One pool at a time. NULL is fine to close; who has opened a
+ * pool closes it.
  */
-NODISCARD int workbenches_open(struct pool **pool, unsigned n);
+#define WORKBENCH_SPACE (9u << 20) /* of a thread: all but chunks */
+NODISCARD int workbenches_open(struct pool **pool, unsigned n, uint64_t each);
 void workbenches_close(struct pool *pool);
 
 /* That of the calling thread; NULL: out of memory. */
