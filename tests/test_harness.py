@@ -1,10 +1,13 @@
 """The harness itself: a stuck daemon, a dirty log and a dead daemon each fail a
 test, and leave what one needs to see why."""
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -98,6 +101,40 @@ def test_scripts_that_are_asked_for_help_only_tell(tmp_path, name):
         argv = [libmount.REPO / "tools" / name, word]
         said = subprocess.check_output(argv, env={"PATH": str(tmp_path)}, text=True)
         assert f"  tools/{name} " in said and "set -" not in said
+
+
+def test_who_interrupts_the_checks_is_obeyed(tmp_path):
+    """Although pytest leaves with an exit code; the next build would begin."""
+    (tmp_path / "tools").mkdir()
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+    (tmp_path / "tests").mkdir()
+    for name in "tests/requirements.txt", ".venv/requirements.installed":
+        (tmp_path / name).touch()
+    shutil.copy(libmount.REPO / "tools/check", tmp_path / "tools")
+    for name in "tools/deps", "meson", "ninja", "renice":
+        (tmp_path / name).write_text("#!/bin/sh\n")
+    waits = "for i in $(seq 300); do sleep 0.1; done"
+    python = f"#!/bin/sh\ntrap 'exit 2' INT\necho begun >>begun\n{waits}\n"
+    (tmp_path / ".venv/bin/python").write_text(python)
+    for name in "tools/deps", "meson", "ninja", "renice", ".venv/bin/python":
+        (tmp_path / name).chmod(0o755)
+    env = {
+        **os.environ,
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "CHECK_RUNS": "release release",
+    }
+    check = subprocess.Popen(
+        [tmp_path / "tools/check"], env=env, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        libmount.wait_until((tmp_path / "begun").exists, 20, "pytest")
+        time.sleep(0.2)
+        os.killpg(check.pid, signal.SIGINT)
+        assert check.wait(20) == 130
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(check.pid, signal.SIGKILL)
+    assert (tmp_path / "begun").read_text() == "begun\n"
 
 
 @pytest.mark.parametrize("name", CASES)
