@@ -86,14 +86,14 @@ def test_real_data(mount, plain, record_property, package, suffixes, options, le
 
 WORKER = """
 import os, random, sys
-top, number = sys.argv[1], int(sys.argv[2])
+top, number, steps = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 rng = random.Random(number)
 own, shared = f"{top}/own-{number}", f"{top}/shared"
 model = bytearray()
 fd = os.open(own, os.O_CREAT | os.O_RDWR)
 both = os.open(shared, os.O_RDWR)
 record = bytes([number]) * 4096
-for _ in range(60):
+for _ in range(steps):
     data = rng.randbytes(rng.randrange(1, 500)) * rng.randrange(1, 60)
     at = rng.randrange(200_000)
     os.pwrite(fd, data, at)
@@ -122,11 +122,13 @@ with open(own, "rb") as f:
     ids=["default", "tight"],
 )
 def test_64_processes(mount, options):
-    m = mount(options)
+    m, steps = mount(options), 60 if SLOWNESS == 1 else 20
     (m.mnt / "shared").write_bytes(bytes(64 * 16 * 4096))
     workers = [
         subprocess.Popen(
-            [sys.executable, "-c", WORKER, m.mnt, str(i)], stderr=subprocess.PIPE, text=True
+            [sys.executable, "-c", WORKER, m.mnt, str(i), str(steps)],
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for i in range(64)
     ]

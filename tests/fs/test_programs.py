@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from libdata import KINDS, blob, tree_digest
+from libmount import SLOWNESS
 from libprogram import run
 from libtree import small_disk
 
@@ -225,10 +226,11 @@ def test_build_a_c_project(mount, plain, tool):
     assert (tops[1] / "part4.c").read_bytes() == (tops[0] / "part4.c").read_bytes()
 
 
+MEMORY, SIZE = ("4M", "12m") if SLOWNESS == 1 else ("1M", "3m")
 FIO = [
     "--rw=randwrite",
     "--bs=4k,4k",
-    "--size=12m",
+    f"--size={SIZE}",
     "--verify=crc32c",
     "--verify_fatal=1",
     "--do_verify=1",
@@ -260,7 +262,7 @@ FIO = [
 def test_fio(mount, tool, engine, more):
     """fio writes blocks with a checksum at random places, and reads them all back.
     Newer ones put a checksum at each common divisor of the shortest and the longest."""
-    m = mount("codec=lz4,chunksize=256K,blocksize=16K,dirty_max=4M,cache=4M")
+    m = mount(f"codec=lz4,chunksize=256K,blocksize=16K,dirty_max={MEMORY},cache={MEMORY}")
     run(
         tool("fio"),
         f"--name={engine}",
