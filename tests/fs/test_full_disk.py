@@ -4,7 +4,9 @@ that it works again afterwards."""
 import errno
 import os
 import random
+import re
 import shutil
+import signal
 import subprocess
 import time
 
@@ -26,6 +28,7 @@ from libfull import (
 from libmount import wait_until
 from libposix import error_of, punch, read_direct, write_synced
 from libshare import stored_bytes
+from libstats import stats
 
 
 def test_every_handle_is_told(small, blosc2):
@@ -94,6 +97,37 @@ def test_a_plain_file_of_which_a_part_fits(small, end):
     if end != os.close:
         error_of(os.close, fd)
     assert data.startswith((m.backing / "plain").read_bytes())
+
+
+@pytest.mark.parametrize(
+    "small", ["commit=0.05,intent=0,chunksize=64K"], ids=["often"], indirect=True
+)
+def test_a_background_commit_that_fails_is_told_once(small):
+    """For all files together, until it works again; at the end of the mount each is told of."""
+    m, data = small, blob(1, 64 << 10, "noise")
+    fds = [os.open(m.mnt / name, os.O_CREAT | os.O_RDWR | os.O_DIRECT) for name in "fg"]
+
+    def told(pattern):
+        return len(re.findall(pattern, m.log_text()))
+
+    def try_in_vain(turn):
+        fill(m, 0)
+        for fd in fds:
+            put_direct(fd, data, turn * len(data))
+        tries = stats(m)["write"]["chunks"]
+        wait_until(lambda: stats(m)["write"]["chunks"] > tries + 10, 1, "several tries")
+
+    for turn in range(2):
+        try_in_vain(turn)
+        assert told("b2frame: background commit: No space") == turn + 1
+        (m.backing / "filler").unlink()
+        wait_until(lambda turn=turn: told("background commit works again") == turn + 1)
+    try_in_vain(2)
+    m.proc.send_signal(signal.SIGTERM)
+    m.wait(1)
+    for fd in fds:
+        error_of(os.close, fd)
+    assert [told(f"{name}.b2frame: the last commit failed: No space") for name in "fg"] == [1, 1]
 
 
 @pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)

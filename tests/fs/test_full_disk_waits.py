@@ -247,6 +247,33 @@ def test_many_wait_for_room_and_the_close_that_brings_it_is_answered(small):
 
 
 @pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
+def test_many_sync_into_the_room_of_a_file_whose_close_comes_behind_them(small):
+    """It has room for all of them, and is answered though they are more than there are threads."""
+    m, noise = small, blob(8, 3 << 20, "noise")
+    big, *fds = (os.open(m.mnt / f"f{n}", os.O_CREAT | os.O_RDWR | os.O_DIRECT) for n in range(33))
+    put_direct(big, noise)
+    os.fsync(big)
+    fill(m, 0)
+    for fd in fds:
+        put_direct(fd, noise[:16384])
+    os.unlink(m.mnt / "f0")
+    told = []
+    threads = [
+        threading.Thread(target=lambda fd=fd: told.append(outcome(os.fsync, fd))) for fd in fds
+    ]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.5)
+    assert not told
+    os.close(big)
+    for thread in threads:
+        thread.join()
+    for fd in fds:
+        os.close(fd)
+    assert told == [None] * len(fds)
+
+
+@pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
 def test_who_waits_for_room_does_not_keep_the_removed_file_open(small):
     """What is left of that goes to the only worker before it is closed."""
     m, noise = small, blob(8, 1 << 20, "noise")
