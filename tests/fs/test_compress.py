@@ -200,6 +200,7 @@ def test_usage(tmp_path):
     for args, why in [
         (["--bogus=1"], "'--bogus=1': unknown"),
         (["-x"], "'-x': unknown"),
+        (["--c=lz4"], "'--c=lz4': is short for several"),
         (["-j0"], "0 is not from 1 to 256"),
         (["--level=10"], "from 0 to 9"),
         (["--level=auto"], "auto is for mounts"),

@@ -25,6 +25,18 @@ static const char *refused(char **argv, const struct option *names, char text[st
 	return text;
 }
 
+/* True: several long names begin like the word. */
+static bool is_short_for_several(const char *word, const struct option *names)
+{
+	unsigned n = 0;
+
+	if (strncmp(word, "--", 2) != 0)
+		return false;
+	for (size_t len = strcspn(word + 2, "="); names->name; names++)
+		n += strncmp(names->name, word + 2, len) == 0;
+	return n > 1;
+}
+
 int args_next(int argc, char **argv, const char *letters, const struct option *names)
 {
 	static const struct option none[] = {{0}};
@@ -36,8 +48,13 @@ int args_next(int argc, char **argv, const char *letters, const struct option *n
 	if (got != ':' && got != '?')
 		return got;
 	const char *word = refused(argv, names, text);
-	bool known = got == '?' && optopt && has_val(names, optopt);
-	tool_say("option '%s': %s; see cframe %s --help", word,
-		 got == ':' ? "wants a value" : known ? "takes no value" : "unknown", argv[0]);
+	const char *why = "unknown";
+	if (got == ':')
+		why = "wants a value";
+	else if (optopt && has_val(names, optopt))
+		why = "takes no value";
+	else if (!optopt && is_short_for_several(word, names))
+		why = "is short for several";
+	tool_say("option '%s': %s; see cframe %s --help", word, why, argv[0]);
 	return ARGS_WRONG;
 }
