@@ -165,3 +165,14 @@ def test_for_size_is_never_larger(tuner, kind):
     got, usual = tuner.choose(data, aim=SIZE), tuner.choose(data)
     assert len(got.chunk) < 1.002 * len(usual.chunk), got
     assert got.codec == ("zstd:3" if kind == "words" else "zstd:2"), got
+
+
+@pytest.mark.parametrize("base", ["lz4:5", "lz4hc:5", "blosclz:5"])
+def test_bits_of_few_values_for_codecs_of_matches(tuner, base):
+    """There are none in digits. In words there are, which their bits would not have."""
+    for kind, most in ("digits", 0.53), ("base 16", 0.79):
+        data = FEW_VALUES[kind]()
+        got = tuner.choose(data, base=base)
+        assert got.filters == ["bitshuffle"] and got.typesize == 1, got
+        assert len(got.chunk) < most * len(data), got
+    assert not tuner.choose(text(), base=base).filters

@@ -150,14 +150,19 @@ static bool filters_hopeless(const struct tuner *t)
 	return plain_bits(t) >= all - all / 64 && least >= all - all / 64;
 }
 
+/* True: the codec saves more than matches. */
+static bool has_entropy_coder(const struct pipeline *base)
+{
+	return base->codec == CODEC_ZSTD || base->codec == CODEC_ZLIB;
+}
+
 /*
  * For how many items bitshuffle is tried as well. Beyond the likeliest item it was the best choice
  * only for codecs that save nothing but matches.
  */
 static unsigned items_by_bits(const struct pipeline *base)
 {
-	bool has_entropy_coder = base->codec == CODEC_ZSTD || base->codec == CODEC_ZLIB;
-	return has_entropy_coder ? 1 : ITEMS_TRIED - 1;
+	return has_entropy_coder(base) ? 1 : ITEMS_TRIED - 1;
 }
 
 /* True: the likeliest item is the one that the header names, or the file had: no other is tried. */
@@ -180,11 +185,13 @@ static int try_bits(struct tuner *t, uint32_t size)
 
 /*
  * In bytes with few values, digits and commas or letters of genes, some bits never change and
- * others are rare, which the entropy of bytes does not show.
+ * others are rare, which the entropy of bytes does not show. A codec of nothing but matches finds
+ * none in digits, and can only have their bits: up to the 4 of numbers in base 16; words have more.
  */
 static int try_bits_of_bytes(struct tuner *t)
 {
-	return 4 * byte_bits(t) > 9 * t->scanned.n ? 0 : try_bits(t, 1);
+	unsigned most = has_entropy_coder(&t->goal->base) ? 9 : 17; /* in 1/4 bit */
+	return 4 * byte_bits(t) > most * t->scanned.n ? 0 : try_bits(t, 1);
 }
 
 /*
