@@ -80,6 +80,7 @@ void workspace_trim(void)
 	if (!w)
 		return;
 	scratch_trim(w->scratch);
+	workspace_done(&w->copy);
 	workspace_done(&w->stored);
 	workspace_done(&w->base);
 	workspace_done(&w->plain);

@@ -11,6 +11,7 @@ from libblosc import chunk_bytes, open_frame
 from libcut import Scattered, replay, traced
 from libdata import blob
 from libfault import Fault
+from libmemory import resident
 from libmount import wait_until
 from libprogram import skip_or_fail
 
@@ -114,6 +115,20 @@ def test_interruptions_cost_nothing(mount, blosc2):
     assert chunk_bytes(open_frame(m.stored("f"))) == data
     assert (m.mnt / "f").read_bytes() == data
     m.unmount()
+
+
+@pytest.mark.release  # sanitizers keep what is freed
+def test_large_chunks_leave_no_memory_behind(mount):
+    """Of the four buffers of a chunk each."""
+    m = mount("chunksize=8M,blocksize=64K,dirty_max=128M,codec=lz4,commit=1")
+    if not takes_marks(m.backing):
+        pytest.skip("no extended attributes here")
+    (m.mnt / "f").write_bytes(blob(1, 8 << 20, "text"))
+    cold(m.mnt / "f")
+    m.remount(f"{m.options},recompress=0.2")
+    before = resident(m)
+    wait_done(m.stored("f"), 0, True)
+    wait_until(lambda: resident(m) < before + (6 << 20), 5, "memory to be freed")
 
 
 def test_what_is_left_alone(mount, blosc2):
