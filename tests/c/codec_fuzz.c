@@ -148,10 +148,15 @@ static void check_patched(const struct chunk_patch *p, struct scratch *s, const 
 	chunk_deinit(&c);
 }
 
-/* Gives the new end of a chunk the bytes that its last block had. False: that is damaged. */
+/*
+ * Gives the new end of a chunk the bytes that its last block had. False: that is damaged, or the
+ * block that all hang on.
+ */
 static bool keep_end(const struct chunk *c, struct scratch *s, struct view v, uint8_t *new)
 {
 	uint32_t last = c->nblocks - 1;
+	if (chunk_wants_ref(c) && !c->ref.n)
+		return false;
 	uint8_t *old = decode_one(c, s, v, last);
 	if (old)
 		memcpy(new, old, chunk_block_bytes(c, last).len);
