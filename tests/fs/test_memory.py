@@ -421,8 +421,16 @@ def test_a_chunk_that_is_a_hole_is_not_written_over(mount):
 
 
 @pytest.mark.concurrent
-@pytest.mark.parametrize("chunk", [8, 16, 32])
-@pytest.mark.parametrize("codec", ["", ",codec=lz4,tune=off", ",codec=zlib,tune=off"])
+@pytest.mark.parametrize(
+    "chunk, codec",
+    [
+        (8, ""),
+        (16, ""),
+        (32, ""),
+        (32, ",codec=lz4,tune=off"),
+        (32, ",codec=zlib,tune=off"),
+    ],
+)
 def test_writers_of_large_chunks(mount, chunk, codec):
     """Up to half of dirty_max, beside a cache too small to lend for them (LIMITS.md, Memory)."""
     chunk //= SMALLER
