@@ -65,31 +65,30 @@ def test_memory_under_32_writers(mount, how):
 def test_memory_with_large_chunks(mount, how):
     """Each worker needs as much as a chunk or three beside it, and two blocks
     between its filters: not all of them may have that at once."""
-    dirty = 128 if how == "blocks" else 64
-    blocks = "blocksize=8M,pipeline=delta+shuffle:4+lz4hc:9"
+    chunk, dirty = 8 * MiB // SMALLER, (128 if how == "blocks" else 64) // SMALLER
+    blocks = f"blocksize={chunk},pipeline=delta+shuffle:4+lz4hc:9"
     how_stored = blocks if how == "blocks" else "codec=lz4,tune=off"
-    m = mount(f"dirty_max={dirty}M,cache=8M,chunksize=8M,workers=8,{how_stored}")
+    cache = 8 // SMALLER
+    m = mount(f"dirty_max={dirty}M,cache={cache}M,chunksize={chunk},workers=8,{how_stored}")
     noise = memoryview(blob(9, 12 * MiB, "noise"))
 
     def write(k):
         with open(m.mnt / f"f{k}", "w+b", buffering=0) as f:
             for _ in range(4):
-                f.write(noise[k * 4096 : k * 4096 + 8 * MiB])
+                f.write(noise[k * 4096 : k * 4096 + chunk])
             os.fsync(f)
             if how != "pages":
                 return
             for n in range(40):  # chunks to be read, changed and stored again
-                os.pwrite(f.fileno(), noise[n * 64 : n * 64 + 4096], n % 4 * 8 * MiB + n * 40960)
+                os.pwrite(f.fileno(), noise[n * 64 : n * 64 + 4096], n % 4 * chunk + n * 40960)
             os.fsync(f)
 
     together(8, write)
     held_to(m, (dirty + 8 + 32 + (6 if how == "blocks" else 4) * 8) * MiB)
     for k in range(8):
         data = (m.mnt / f"f{k}").read_bytes()
-        assert (
-            len(data) == 32 * MiB
-            and data[-1000:] == noise[k * 4096 + 8 * MiB - 1000 : k * 4096 + 8 * MiB]
-        )
+        assert len(data) == 4 * chunk
+        assert data[-1000:] == noise[k * 4096 + chunk - 1000 : k * 4096 + chunk]
 
 
 @pytest.mark.release  # a sanitizer's shadow takes terabytes of addresses
