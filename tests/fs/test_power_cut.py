@@ -178,9 +178,7 @@ def test_every_disk_holds_what_was_synced(mount, work, blosc2, config, record_pr
     frames = sorted(kept.glob("*.b2frame"))
     assert frames
     for path in frames:  # the reference opens what was recovered
-        schunk = libblosc.open_frame(path)
-        assert libblosc.chunk_bytes(schunk) == path.with_suffix("").read_bytes()
-        libblosc.list_metalayers(schunk)
+        assert libblosc.whole_frame(path) == path.with_suffix("").read_bytes()
     record_property(
         "figure", f"power cuts, {config}: {states} disks at {points} points, {recovered} recovered"
     )

@@ -40,16 +40,18 @@ def open_frame(path, mode="r"):
     return blosc2.open(str(path), mode=mode, dparams={"nthreads": 1})
 
 
-def list_metalayers(schunk):
-    """Reads every metalayer with the reference."""
-    for name in list(schunk.meta):
-        assert schunk.meta[name] is not None
-    return schunk.vlmeta.getall()
-
-
 def chunk_bytes(schunk):
     """All bytes, chunk by chunk: a tail shorter than an item is in it too."""
     return b"".join(schunk.decompress_chunk(i) for i in range(schunk.nchunks))
+
+
+def whole_frame(path):
+    """The bytes of a frame, chunk by chunk. Every metalayer is read, too."""
+    schunk = open_frame(path)
+    for name in list(schunk.meta):
+        assert schunk.meta[name] is not None
+    schunk.vlmeta.getall()
+    return chunk_bytes(schunk)
 
 
 def chunk_heads(schunk):
