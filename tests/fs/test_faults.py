@@ -551,6 +551,23 @@ def test_a_part_behind_a_commit_that_failed(mount, work):
     assert got[44 * chunk :] == end[: max(0, len(got) - 44 * chunk)]
 
 
+def test_a_chunk_that_can_be_stored_after_all(mount, work):
+    """What a worker has failed with is nothing to be told of, if the sync finds that it works."""
+    m, chunk = mount("chunksize=64K,codec=lz4,commit=0,intent=0", start=False), 65536
+    fault = Fault(m, work / "fault")
+    m.start()
+    data = blob(1, 2 * chunk, "noise")
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
+    fault.set(1, Fault.WRITE, error=errno.EIO)
+    os.pwrite(fd, data[:chunk], 0)  # it is full, and is not waited for
+    wait_until(fault.came, what="a worker")
+    os.pwrite(fd, data[chunk:], chunk)
+    os.fsync(fd)
+    os.close(fd)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == data
+
+
 def test_a_reader_that_was_left_behind_by_a_failed_sync(mount, work):
     """Nor by its fsync does the root come back that could not be synced: the file is another
     program's by now, and then that of whoever has looked it up since."""

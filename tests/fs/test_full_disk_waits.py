@@ -365,3 +365,19 @@ def test_who_finds_no_room_is_told_while_others_remove_files(small):
     assert len(list(m.mnt.glob("[0-9]*"))) > 0  # or nobody went on removing
     os.close(held)
     outcome(os.close, fd)
+
+
+@pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
+def test_who_finds_no_room_tries_once_more_where_nothing_is_about_to_be_removed(small):
+    """And does not encode the same bytes over and over until the last removal was long ago."""
+    m = small
+    (m.mnt / "gone").touch()
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR | os.O_DIRECT)
+    fill(m, 0)
+    (m.mnt / "gone").unlink()
+    put_direct(fd, blob(8, 64 << 10, "noise"))
+    with Moved(m) as moved:
+        assert outcome(os.fsync, fd) == "ENOSPC"
+    os.unlink(m.backing / "filler")
+    os.close(fd)
+    assert moved("write", "chunks") < 20, moved("write", "chunks")

@@ -7,6 +7,7 @@ import os
 import stat
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -277,7 +278,25 @@ def test_seek_data_right_after_a_write(mount, kind):
         at = os.lseek(fd, offset, os.SEEK_DATA)
         assert at == offset, "data may not be passed over"
         assert os.lseek(fd, offset, os.SEEK_HOLE) > offset + 2
+    assert error_of(os.lseek, fd, 64 * MiB, os.SEEK_DATA) == "ENXIO"
     os.close(fd)
+
+
+@both_kinds
+def test_many_ask_for_holes_in_what_they_have_just_written(mount, kind):
+    """Each has the kernel send pages, and more ask than the daemon has threads to take these."""
+    m, many, data = mount(), 40, blob(7, 256 << 10, "noise")
+    paths = [begin(m, kind, f"f{n}") for n in range(many)]
+
+    def write_and_ask(path):
+        fd = os.open(path, os.O_CREAT | os.O_RDWR)
+        for at in range(0, MiB, len(data)):
+            os.pwrite(fd, data, at)
+            assert os.lseek(fd, at, os.SEEK_DATA) == at
+        os.close(fd)
+
+    with ThreadPoolExecutor(many) as pool:
+        list(pool.map(write_and_ask, paths))
 
 
 def test_holes_are_found(mount):
