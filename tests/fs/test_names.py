@@ -404,6 +404,16 @@ def test_a_directory_that_cannot_be_listed_to_its_end_keeps_what_is_hidden(mount
     fault.off()
 
 
+def test_all_backing_names_of_a_new_file_are_taken(mount):
+    """By files that are no frames, and shown under these names."""
+    m = mount().allow("shown under its own name")
+    taken = ["x.b2", "x.b2f", "x.b2frame"]
+    for name in taken:
+        (m.backing / name).write_bytes(b"no frame")
+    assert error_of(os.open, m.mnt / "x", os.O_CREAT | os.O_WRONLY) == "EEXIST"
+    assert seen(m) == taken
+
+
 def test_an_exchange_where_a_directory_has_the_backing_name(mount):
     m = mount()
     for name in ("d", "d.b2frame"):
