@@ -3,6 +3,7 @@
 import contextlib
 import os
 import random
+import struct
 import subprocess
 
 import pytest
@@ -294,7 +295,7 @@ def update_in_whole_blocks(schunk, n, data):
     schunk.update_chunk(n, blosc2.compress2(data, **cparams, nthreads=1))
 
 
-@pytest.mark.parametrize("what", ["a repeated byte", "blocks of whole items"])
+@pytest.mark.parametrize("what", ["a repeated byte", "one in odd blocks", "blocks of whole items"])
 @pytest.mark.parametrize("filter", ["shuffle", "bitshuffle"])
 def test_chunks_of_bytes_where_the_items_come_back(mount, reference, filter, what):
     """The library changes a file that ends within an item, whose header says 1; then the mount
@@ -307,10 +308,14 @@ def test_chunks_of_bytes_where_the_items_come_back(mount, reference, filter, wha
     m.unmount()
     schunk = libblosc.open_frame(m.stored("f"), "a")
     assert schunk.typesize == 1
-    if what == "a repeated byte":
+    if what != "blocks of whole items":
         put(expect, chunk, b"7" * chunk)
         schunk.update_special(1, blosc2.SpecialValue.VALUE, b"7")
-    else:
+    if what == "one in odd blocks":
+        repeated = bytearray(schunk.get_chunk(1))
+        struct.pack_into("<i", repeated, 8, 16_383)
+        schunk.update_chunk(1, bytes(repeated))
+    if what == "blocks of whole items":
         put(expect, chunk, blob(2, chunk, "floats"))
         update_in_whole_blocks(schunk, 1, bytes(expect[chunk : 2 * chunk]))
     del schunk
