@@ -99,6 +99,22 @@ def test_a_plain_file_of_which_a_part_fits(small, end):
     assert data.startswith((m.backing / "plain").read_bytes())
 
 
+@pytest.mark.parametrize("small", ["chunksize=64K,intent=0"], ids=["chunks"], indirect=True)
+def test_a_file_is_written_anew_in_less_room_than_a_batch_takes(small):
+    """The chunks that find some make room for the others, inside the file."""
+    m = small
+    old, new = blob(1, 4 << 20, "noise"), blob(2, 4 << 20, "noise")
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR | os.O_DIRECT)
+    put_direct(fd, old)
+    os.fsync(fd)
+    fill(m, 600 << 10)  # nine chunks and a root; a batch has sixteen
+    put_direct(fd, new)
+    os.fsync(fd)
+    os.close(fd)
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == new
+
+
 @pytest.mark.parametrize(
     "small", ["commit=0.05,intent=0,chunksize=64K"], ids=["often"], indirect=True
 )
