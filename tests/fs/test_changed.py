@@ -694,10 +694,19 @@ def test_a_number_that_is_given_to_no_file(mount, tool, what):
     m.unmount()
 
 
+# Not while the daemon has the file open, which it may have a moment longer than who closed it.
 LEASE = """
-import fcntl, os, signal, sys
+import fcntl, os, signal, sys, time
 signal.signal(signal.SIGIO, signal.SIG_IGN)
-fcntl.fcntl(os.open(sys.argv[1], os.O_RDWR), fcntl.F_SETLEASE, fcntl.F_WRLCK)
+fd = os.open(sys.argv[1], os.O_RDWR)
+for left in reversed(range(500)):
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+        break
+    except BlockingIOError:
+        if not left:
+            raise
+        time.sleep(0.01)
 print(flush=True)
 sys.stdin.read()
 """
