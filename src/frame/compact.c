@@ -120,6 +120,18 @@ void frame_set_tight(struct frame *f, bool tight)
 		frame_space_survey(f);
 }
 
+/*
+ * Index and trailer come to lie behind the chunks that were moved last, whose old places waited for
+ * a durable root then. True: they are still there, though there is ample room behind the last
+ * chunk, so that a commit puts them nearer to it.
+ */
+static bool root_lies_behind(struct frame *f)
+{
+	uint64_t end, at = f->info.header_len + f->info.cbytes, len = f->info.frame_len - at;
+	return frame_live_end(f, &f->index, &end) == 0 &&
+	       space_fits_between(&f->space, 4 * len, end, at);
+}
+
 int frame_compact(struct frame *f, uint64_t step)
 {
 	uint64_t done = 0;
@@ -143,5 +155,10 @@ int frame_compact(struct frame *f, uint64_t step)
 	}
 	mem_free(l);
 	f->ahead = ahead; /* the data is what it was */
-	return rc < 0 ? rc : done > 0;
+	if (rc < 0 || done > 0)
+		return rc < 0 ? rc : 1;
+	bool behind = f->state == FRAME_CLEAN && root_lies_behind(f);
+	if (behind)
+		f->state = FRAME_DIRTY;
+	return behind;
 }

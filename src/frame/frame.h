@@ -487,8 +487,8 @@ bool frame_wants_compact(const struct frame *f);
 
 /*
  * If more than a third of the file is free, moves about `step` bytes of chunks from its end into
- * gaps nearer to its start. > 0: it did; the next commit lets the file get shorter, and after that
- * there may be more to do. 0: nothing to do. [mutator]
+ * gaps nearer to its start, and at last index and trailer. > 0: it did; the next commit lets the
+ * file get shorter, and after that there may be more to do. 0: nothing to do. [mutator]
  */
 NODISCARD int frame_compact(struct frame *f, uint64_t step);
 

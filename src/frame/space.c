@@ -215,13 +215,26 @@ int space_take(struct space *sp, uint64_t len, uint64_t *at)
 	return e ? carve(sp, e, len, at) : take_end(sp, len, at);
 }
 
-int space_take_behind(struct space *sp, uint64_t len, uint64_t least, uint64_t *at)
+/* The first free one of so many bytes that begins at or behind `least`. */
+static struct space_extent *lowest_from(const struct space *sp, uint64_t len, uint64_t least)
 {
-	assert(len > 0 && least <= sp->end);
 	struct space_extent *e = first_from(&sp->by_at, least);
 	while (e && e->len < len)
 		e = first_from(&sp->by_at, e->at + 1);
+	return e;
+}
+
+int space_take_behind(struct space *sp, uint64_t len, uint64_t least, uint64_t *at)
+{
+	assert(len > 0 && least <= sp->end);
+	struct space_extent *e = lowest_from(sp, len, least);
 	return e ? carve(sp, e, len, at) : take_end(sp, len, at);
+}
+
+bool space_fits_between(const struct space *sp, uint64_t len, uint64_t least, uint64_t most)
+{
+	const struct space_extent *e = lowest_from(sp, len, least);
+	return e && e->at + len <= most;
 }
 
 #define LOOKS_BELOW 16

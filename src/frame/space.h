@@ -51,7 +51,10 @@ NODISCARD int space_take(struct space *sp, uint64_t len, uint64_t *at);
 /* The same, but from the lowest free extent that begins at or behind `least`. */
 NODISCARD int space_take_behind(struct space *sp, uint64_t len, uint64_t least, uint64_t *at);
 
-/* The same, but from the best fit that ends at or before `most`. -ENOSPC: there is none. */
+/* True: space_take_behind would take a place that ends at or before `most`. */
+bool space_fits_between(const struct space *sp, uint64_t len, uint64_t least, uint64_t most);
+
+/* As space_take, but from the best fit that ends at or before `most`. -ENOSPC: there is none. */
 NODISCARD int space_take_below(struct space *sp, uint64_t len, uint64_t most, uint64_t *at);
 
 /* Lent bytes will be used by the next root (put), or are not needed after all (give). */

@@ -676,6 +676,29 @@ def test_compaction(work):
         check_reference(path, model)
 
 
+def test_compaction_of_a_half_into_the_other(work):
+    """All chunks move at once, and no gap is left for another step: what lies behind their old
+    places comes after them."""
+    path, chunk = work / "f.b2frame", 16384
+    with Tool() as tool:
+        tool.do("pipeline store")
+        tool.do(f"create {path} {chunk}")
+        model = bytearray(blob(3, 20 * chunk, "noise"))
+        tool.do(f"write 0 {model.hex()}")
+        tool.do("commit sync")
+        for n in range(10):
+            tool.do(f"zero {n}")
+        model[: 10 * chunk] = bytes(10 * chunk)
+        tool.do("commit sync")
+        tool.do("compact 4194304")
+        tool.do("commit sync")
+        assert path.stat().st_size < 11 * chunk, path.stat().st_size / chunk
+        check_ours(tool, model)
+        tool.do(f"open {path}")
+        check_ours(tool, model)
+        check_reference(path, model)
+
+
 @pytest.mark.parametrize("theirs", [False, True], ids=["ours", "theirs"])
 def test_a_chunk_that_did_not_arrive_stays_where_it_was(work, theirs):
     """What compaction wrote is held against what it read, also where no checksum was known."""
