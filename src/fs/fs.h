@@ -7,7 +7,7 @@
  *   seeks.sending  the kernel is made to send what it has; nothing else is held  (ops/seek.h)
  *   dir.lock       one reader at a time of an open directory                     (ops/dir.c)
  *   file.writing   one writer at a time                                          (file/file.h)
- *   file.gate      shared by writers of bytes; alone: commit, truncate
+ *   file.gate      shared by writers of bytes, and a reader's fsync; alone: commit, truncate
  *   refitting      one file at a time is stored anew as a whole                  (file/refit.c)
  *   inode.lock     who opens and closes; times                                   (inode/inode.h)
  *   file.sidecar   the lock file that other programs use                         (file/sidecar.h)

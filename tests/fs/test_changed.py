@@ -881,3 +881,31 @@ def test_changed_to_what_cannot_be_read_yet(faulty, blosc2, mode, why):
             theirs.write(raw[theirs.tell() :])
         wait_until(lambda: reads(fd, new), SOON, "the new content of the open file")
         wait_until(lambda: path.exists() and shows(path, new), SOON, "the new content")
+
+
+@pytest.mark.parametrize("locking", [False, True], ids=["unlocked", "locked"])
+def test_a_change_is_seen_while_a_reader_syncs_the_file(mount, work, blosc2, locking):
+    """Also by who opens it then; and what the old root refers to may be gone."""
+    m = mount(f"{SMALL},intent=0", start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    path, other = m.mnt / "f", work / "other.b2frame"
+    make_frame(blosc2, m.stored("f"), blob(1, 3 * CHUNK, "text"))
+    if locking:
+        m.stored("f").with_name(m.stored("f").name + ".b2lock").touch()
+    reader = os.open(path, os.O_RDONLY)
+    fault.set(1, Fault.SYNC, how=Fault.WAIT)
+    with ThreadPoolExecutor(2) as pool:
+        try:
+            synced = pool.submit(error_of, os.fsync, reader)
+            wait_until(fault.came, 20, "the reader's sync")
+            for seed, size in (2, 4 * CHUNK + 100), (3, 2 * CHUNK - 5):
+                make_frame(blosc2, other, new := blob(seed, size, "text"))
+                m.stored("f").write_bytes(other.read_bytes())
+                seen = pool.submit(wait_until, partial(shows, path, new), 10, "the change")
+                assert seen.exception(20) is None
+            assert not synced.done()
+        finally:
+            fault.set(0)
+    assert synced.result() is None
+    os.close(reader)

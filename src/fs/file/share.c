@@ -38,14 +38,33 @@ void file_revalidate(struct file *f)
 	n->seen.unread = false;
 }
 
+/*
+ * The gate, to reload or to detach, under n->lock: so it cannot be waited for. False: somebody has
+ * it who may commit, or has changes. Nobody does while the file is only read; then it is a reader's
+ * fsync that has the gate, perhaps for as long as the disk takes, and does not need it for this.
+ */
+static bool enter_gate(struct file *f, bool *entered)
+{
+	*entered = pthread_rwlock_trywrlock(&f->gate) == 0;
+	return *entered || !f->writable;
+}
+
+static void leave_gate(struct file *f, bool entered)
+{
+	if (entered)
+		pthread_rwlock_unlock(&f->gate);
+}
+
 bool file_detach(struct file *f)
 {
-	if (pthread_rwlock_trywrlock(&f->gate) != 0)
+	bool entered;
+
+	if (!enter_gate(f, &entered))
 		return false;
 	bool clean = !file_changed(f);
 	if (clean)
 		inode_detach(f->fs->inodes, f->inode);
-	pthread_rwlock_unlock(&f->gate);
+	leave_gate(f, entered);
 	return clean;
 }
 
@@ -118,7 +137,7 @@ static int lock_to_reload(struct file *f)
 	return pthread_rwlock_timedwrlock(&f->lock, &end) == 0 ? 0 : -EBUSY;
 }
 
-/* The gate is held, so no data of ours is in flight. */
+/* In the gate (enter_gate), so no data of ours is in flight. */
 static int reload_gated(struct file *f, bool sure)
 {
 	struct inode *n = f->inode;
@@ -149,11 +168,13 @@ static int reload_gated(struct file *f, bool sure)
 /* Under n->lock. */
 static int reload(struct file *f, bool sure)
 {
+	bool entered;
+
 	/* Whoever commits has the gate: then the change is our own. */
-	if (inode_kind(f->inode) == NODE_SPARSE || pthread_rwlock_trywrlock(&f->gate) != 0)
+	if (inode_kind(f->inode) == NODE_SPARSE || !enter_gate(f, &entered))
 		return 0;
 	int rc = reload_gated(f, sure);
-	pthread_rwlock_unlock(&f->gate);
+	leave_gate(f, entered);
 	return rc;
 }
 

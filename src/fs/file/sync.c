@@ -28,23 +28,31 @@ static void vouch(struct file *f)
 	file_put(f->fs, f->inode);
 }
 
+static int sync_bytes(int fd)
+{
+	struct io *io;
+
+	TRY(io_file_open(&io, fd));
+	int rc = io_sync(io);
+	io_close(io);
+	return rc;
+}
+
 /*
  * For a file that is only read: makes durable what another program, or an earlier close, has
  * written. 1: somebody has opened it to write since, so that it has to be committed.
  *
  * The file's lock is not held meanwhile: who opens it to write, or reads it then, would wait for
- * the disk.
+ * the disk. The gate is, which keeps commits out, but not a reload (share.c): the frame may go.
  */
 static int sync_read_only(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->gate);
 	pthread_rwlock_rdlock(&f->lock);
-	bool late = f->writable;
-	/* The gate keeps it, but for a frame in memory of a file that has no bytes. */
-	struct io *io = f->fd < 0 || f->unborn ? NULL : frame_io(f->frame);
+	bool late = f->writable, synced = !late && f->fd >= 0 && !f->unborn;
 	bool wants = !late && (file_wants_vouch(f) || file_wants_header(f));
 	pthread_rwlock_unlock(&f->lock);
-	int rc = late || !io ? 0 : io_sync(io);
+	int rc = synced ? sync_bytes(f->fd) : 0;
 	if (rc < 0) {
 		f->fs->sync_failed = true; /* for who opens it to write from now on */
 		file_note_failed_sync(f);
