@@ -108,7 +108,10 @@ static struct block block_of(const struct chunk *c, uint32_t i)
 	return b;
 }
 
-/* The last block of before, with what has come behind its bytes. 0: it is to be encoded. */
+/*
+ * The last block of before, with what has come behind its bytes. 0: it is to be encoded. So is one
+ * among several that has become a whole one: it would stay as it is while others come behind it.
+ */
 static ssize_t append_to_block(const struct patcher *pt, uint32_t i, struct view src,
 			       struct span dst)
 {
@@ -116,8 +119,10 @@ static ssize_t append_to_block(const struct patcher *pt, uint32_t i, struct view
 	if (!old || !pt->p->kept || i + 1 != old->nblocks || pt->plan.nsteps)
 		return 0;
 	uint32_t n = chunk_block_bytes(old, i).len;
-	if (src.n == n || streams_of(pt->c, i) > 1)
+	bool ends = old->nblocks > 1 && src.n == old->blocksize;
+	if (src.n == n || ends)
 		return 0;
+	assert(streams_of(pt->c, i) == 1);
 	struct cursor in = cursor_of(stored_block(old, i, pt->p->stored, 0));
 	return stream_append(&pt->plan.coder, &in, n, view_part(src, n, src.n - n), dst);
 }

@@ -185,6 +185,19 @@ def test_lines_are_appended_without_being_coded(n, level):
     assert (got is None) == (last == 0)
 
 
+@pytest.mark.parametrize("behind", [0, 30])
+def test_a_block_that_has_become_a_whole_one_is_coded(behind):
+    """It would stay as it is from then on, while others come behind it."""
+    tool, data, size = tools[None], make("text", 40000), 16384
+    end = 2 * size
+    first = tool.encode("zstd:1", data[: end - 700], blocksize=size)
+    lines = appended(tool, "zstd:1", first, data[: end - 100])
+    assert body(lines, 1)[3 : len(body(first, 1))] == body(first, 1)[3:]
+    whole = appended(tool, "zstd:1", lines, data[: end + behind])
+    fresh = tool.encode("zstd:1", data[: end + behind], blocksize=size)
+    assert stored_block(whole, 1) == stored_block(fresh, 1)
+
+
 @pytest.mark.parametrize("text", ["lz4:5", "shuffle:4+zstd:1", "zlib:4", "zstd:1"])
 def test_what_only_a_longer_block_could_have_is_left_to_the_caller(text):
     """A single block of another codec, with a filter, or with much behind it."""
