@@ -124,13 +124,18 @@ def test_who_interrupts_the_checks_is_obeyed(tmp_path):
         "CHECK_RUNS": "release release",
     }
     check = subprocess.Popen(
-        [tmp_path / "tools/check"], env=env, stdout=subprocess.DEVNULL, start_new_session=True
+        [tmp_path / "tools/check"],
+        env=env,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+        # who started these tests in the background of a shell has it ignored
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         libmount.wait_until((tmp_path / "begun").exists, 20, "pytest")
         time.sleep(0.2)
         os.killpg(check.pid, signal.SIGINT)
-        assert check.wait(20) == 130
+        assert check.wait(60) == 130
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(check.pid, signal.SIGKILL)
