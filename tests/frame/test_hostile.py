@@ -478,7 +478,6 @@ def test_one_long_head_at_a_time(work, command):
     """Whatever the number of threads that share the chunks."""
     used = []
     for chunks in (1, 3):
-        (work / "f").unlink(missing_ok=True)  # else the name of the frame is taken
         write_long_head(work / "f.b2frame", chunks)
         # a fork that is no vfork: else the most that this process has used is counted
         argv = [CFRAME, *command, work / "f.b2frame"]

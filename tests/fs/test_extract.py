@@ -260,6 +260,22 @@ def test_onto_itself(tmp_path):
     assert (tmp_path / "x").stat().st_ino == (tmp_path / "y").stat().st_ino == own
 
 
+def test_a_frame_that_was_extracted_beside_itself(tmp_path):
+    """It is named once more: what has its name there by now is what was made of it."""
+    made, here = tmp_path / "made", tmp_path / "here"
+    here.mkdir()
+    for data in DATA, b"new " * 9999:
+        (tmp_path / "x").write_bytes(data)
+        cframe("compress", "--force", tmp_path / "x", made)
+        shutil.copy2(made / "x.b2frame", here)
+        for how in ("-C", here), ():
+            words = ("extract", "--force", *how, here / "x.b2frame")
+            subprocess.run([CFRAME, *words], cwd=here, check=True)
+            assert (here / "x").read_bytes() == data
+    assert "has its name" in extract("-C", tmp_path / "all", here)
+    assert (tmp_path / "all/x").read_bytes() == data
+
+
 def test_names_of_a_file_that_lie_deep(tmp_path):
     """Deeper than a path may be long."""
     plain, made, back = (tmp_path / name for name in ("plain", "made", "back"))

@@ -29,6 +29,7 @@ struct extract {
 	bool verbose;
 	bool salvage; /* zeros in place of what is damaged */
 	bool later;   /* this is not the first path        */
+	bool beside;  /* it was named, and goes beside itself */
 };
 
 /* A file on its way. */
@@ -225,13 +226,16 @@ static void await(struct walk *w, const struct item *i)
 static bool show(struct walk *w, struct listing *l, struct entry *e,
 		 char name[static NAME_MAX + 1])
 {
-	bool shown = listing_show(l, e, name);
+	struct extract *x = CONTAINER_OF(w, struct extract, walk);
+	/* what has its name there may be what was made of it before */
+	bool shown = x->beside ? listing_show_claim(l, e, name) : listing_show(l, e, name);
+	x->beside = false;
 	if (shown && e->rc == 0 && S_ISREG(e->st.st_mode) && e->kind == NODE_PLAIN &&
 	    names_may_be(e->name, S_IFREG) != NODE_PLAIN) {
 		walk_note(w, "is named like a frame, and taken as it is: it is none, or another "
 			     "file has its name");
 		/* it may have been one, of which nothing is left to be taken */
-		w->failed |= CONTAINER_OF(w, struct extract, walk)->salvage;
+		w->failed |= x->salvage;
 	}
 	return shown;
 }
@@ -252,14 +256,18 @@ static const struct walk_ops ops = {
 /* Extracts one entry of a directory, by its name there or in a mount. */
 static void extract_named(struct walk *w, int from, const char *name)
 {
-	struct last_listing *last = &CONTAINER_OF(w, struct extract, walk)->last;
+	struct extract *x = CONTAINER_OF(w, struct extract, walk);
+	struct stat st;
 	struct entry *e;
-	int rc = last_listing_find(last, from, name, true, &e);
+	int rc = last_listing_find(&x->last, from, name, true, &e);
 
-	if (rc == 0)
-		walk_one(w, &last->l, e);
-	else
+	if (rc < 0) {
 		walk_say_rc(w, rc);
+		return;
+	}
+	x->beside = strcmp(e->name, name) == 0 && fstat(from, &st) == 0 &&
+		    st.st_ino == w->root.st_ino && st.st_dev == w->root.st_dev;
+	walk_one(w, &x->last.l, e);
 }
 
 /*

@@ -241,6 +241,12 @@ bool listing_show(struct listing *l, struct entry *e, char shown[static NAME_MAX
 	return true;
 }
 
+bool listing_show_claim(struct listing *l, struct entry *e, char shown[static NAME_MAX + 1])
+{
+	look(l, e);
+	return names_claim(e->kind, e->name, shown) || listing_show(l, e, shown);
+}
+
 int listing_size(struct listing *l, const struct entry *e, uint64_t *size, uint64_t *stored)
 {
 	struct probed probed;

@@ -67,6 +67,9 @@ NODISCARD int last_listing_find(struct last_listing *t, int fd, const char *name
  */
 bool listing_show(struct listing *l, struct entry *e, char shown[static NAME_MAX + 1]);
 
+/* The same, but with the name that it claims also where another entry has it. */
+bool listing_show_claim(struct listing *l, struct entry *e, char shown[static NAME_MAX + 1]);
+
 /* The size of a file in a mount, and its stored size, in bytes. Its `kind` has been set. */
 NODISCARD int listing_size(struct listing *l, const struct entry *e, uint64_t *size,
 			   uint64_t *stored);
