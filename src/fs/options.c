@@ -37,7 +37,7 @@ static const struct option_row rows[] = {
 	{"dirty_max", OPTION_SIZE, OPT(o.dirty_max), 1 << 20, UINT64_MAX, "SIZE",
 	 "memory for unwritten data (64M)"},
 	{"workers", OPTION_NUMBER, OPT(o.workers), 1, POOL_MOST, "N",
-	 "compression threads (one a core)"},
+	 "compression threads (one per core)"},
 	{"commit", OPTION_SECONDS, OPT(o.commit), 0, 3600, "SECONDS",
 	 "time between background commits, 0 none (5)"},
 	{"intent", OPTION_SIZE, OPT(o.intent), 0, 1ull << 40, "SIZE",

@@ -30,7 +30,7 @@ static const struct subcommand subcommands[] = {
 	 compress_main,
 	 "  -u, --update           replace what is older than its source\n"
 	 "  -f, --force            replace what is there\n"
-	 "  -j N                   threads that compress (one a core)\n"
+	 "  -j N                   threads that compress (one per core)\n"
 	 "  -v, --verbose          a line for each frame, and the totals\n"},
 	{"extract", "[OPTIONS] PATH...",
 	 "makes the files that a mount would show of frames, or of a directory", extract_main,
