@@ -30,26 +30,26 @@ struct parse {
 static const struct option_row rows[] = {
 #define OPT(field) offsetof(struct parse, field)
 	{"recompress", OPTION_TEXT, OPT(recompress), 0, 0, "WHEN",
-	 "compress cold files again: idle, after 10 seconds without a request, or after so many"
-	 " (off)"},
+	 "recompress files while the mount is idle: idle (after 10 seconds without a request), or"
+	 " a number of seconds (off)"},
 	{"cache", OPTION_SIZE, OPT(o.cache), 1 << 20, UINT64_MAX, "SIZE",
 	 "memory for decoded blocks (128M)"},
 	{"dirty_max", OPTION_SIZE, OPT(o.dirty_max), 1 << 20, UINT64_MAX, "SIZE",
-	 "memory for unwritten data (64M)"},
+	 "memory for data not yet written (64M)"},
 	{"workers", OPTION_NUMBER, OPT(o.workers), 1, POOL_MOST, "N",
 	 "compression threads (one per core)"},
 	{"commit", OPTION_SECONDS, OPT(o.commit), 0, 3600, "SECONDS",
-	 "time between background commits, 0 none (5)"},
+	 "time between background commits; 0: none (5)"},
 	{"intent", OPTION_SIZE, OPT(o.intent), 0, 1ull << 40, "SIZE",
-	 "log of small fsyncs in the backing directory, 0 none (64M)"},
+	 "size of the log for small fsyncs, in the backing directory; 0: none (64M)"},
 	{"readahead", OPTION_SIZE, OPT(o.readahead), 0, 1 << 30, "SIZE",
-	 "kernel read-ahead of the mount (2M)"},
+	 "the kernel's read-ahead for this mount (2M)"},
 	{"max_read", OPTION_SIZE, OPT(o.max_read), 4096, 1 << 20, "SIZE",
-	 "the kernel reads in pieces of this size (256K)"},
+	 "largest read request of the kernel (256K)"},
 	{"entry_timeout", OPTION_SECONDS, OPT(o.entry_timeout), 0, SECONDS_A_DAY, "SECONDS",
-	 "how long the kernel keeps names (1)"},
+	 "how long the kernel caches names (1)"},
 	{"attr_timeout", OPTION_SECONDS, OPT(o.attr_timeout), 0, SECONDS_A_DAY, "SECONDS",
-	 "how long the kernel keeps attributes (1)"},
+	 "how long the kernel caches attributes (1)"},
 #undef OPT
 };
 
@@ -377,13 +377,13 @@ void options_free(struct options *o)
 void options_help(void)
 {
 	printf("usage: cframefs BACKING MOUNTPOINT [-f] [-d] [-o OPTION[,OPTION...]]\n"
-	       "Mounts a directory of Blosc2 frames as plain files, read and write.\n\n"
+	       "Mounts a directory of Blosc2 frames as plain files, for reading and writing.\n\n"
 	       "  -f             stay in the foreground, log to stderr\n"
-	       "  -d             the same with debug messages\n"
-	       "  -h, --help     this text\n"
-	       "  -V, --version  versions of cframefs and its libraries\n\n"
+	       "  -d             the same, with debug messages\n"
+	       "  -h, --help     show this help\n"
+	       "  -V, --version  show the versions of cframefs and its libraries\n\n"
 	       "Example: mkdir store files; cframefs store files; cp data files/; umount files\n\n"
-	       "options for -o (default); man cframefs says more:\n");
+	       "Options for -o (defaults in parentheses; see man cframefs for details):\n");
 	option_help(settings_rows, SETTINGS_ROWS, "");
 	option_help(rows, NROWS, "");
 	printf("  %-22s %s\n", "rw, ro, allow_other, noatime, nosuid, ...", "as for mount(8)");

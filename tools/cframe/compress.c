@@ -415,6 +415,6 @@ int compress_main(int argc, char **argv)
 
 void compress_help(void)
 {
-	printf("\nHow files are stored, as with the options of a mount (default):\n");
+	printf("\nHow files are stored, as for a mount (defaults in parentheses):\n");
 	option_help(settings_rows, SETTINGS_ROWS, "--");
 }

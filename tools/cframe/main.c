@@ -21,38 +21,38 @@ struct subcommand {
 };
 
 static const struct subcommand subcommands[] = {
-	{"info", "FILE [--json]", "what a frame or a chunk is: sizes, pipeline, chunks, metalayers",
-	 info_main, "  --json                 as JSON\n"},
-	{"cat", "FILE", "the decoded bytes of a frame, or of a chunk, to standard output", cat_main,
+	{"info", "FILE [--json]", "show what a frame or chunk is: sizes, pipeline, metalayers",
+	 info_main, "  --json                 print JSON\n"},
+	{"cat", "FILE", "write the decoded bytes of a frame or chunk to standard output", cat_main,
 	 NULL},
 	{"compress", "[OPTIONS] SOURCE... TARGET",
-	 "makes a directory of frames, of files or of all in a directory",
+	 "make a directory of frames from files or directories",
 	 compress_main,
 	 "  -u, --update           replace what is older than its source\n"
-	 "  -f, --force            replace what is there\n"
+	 "  -f, --force            replace whatever is there\n"
 	 "  -j N                   threads that compress (one per core)\n"
-	 "  -v, --verbose          a line for each frame, and the totals\n"},
+	 "  -v, --verbose          print a line for each frame, and the totals\n"},
 	{"extract", "[OPTIONS] PATH...",
-	 "makes the files that a mount would show of frames, or of a directory", extract_main,
-	 "  -C DIR                 where they go; made if it is not there (.)\n"
+	 "make plain files from frames or directories, as a mount shows them", extract_main,
+	 "  -C DIR                 directory to put them in; made if missing (.)\n"
 	 "  -u, --update           replace what is older than its source\n"
-	 "  -f, --force            replace what is there\n"
-	 "  -s, --salvage          zeros in place of what is damaged\n"
-	 "  -v, --verbose          a line for each file\n"},
-	{"ls", "[OPTIONS] PATH...", "how long files are, what is stored of them, and the ratio",
-	 ls_main, "  -s, --summarize        only the totals\n"},
+	 "  -f, --force            replace whatever is there\n"
+	 "  -s, --salvage          extract damaged files, too, with zeros for what is lost\n"
+	 "  -v, --verbose          print a line for each file\n"},
+	{"ls", "[OPTIONS] PATH...", "show the size, stored size and ratio of files",
+	 ls_main, "  -s, --summarize        print only the totals\n"},
 	{"stat", "MOUNTPOINT [--json] [--watch [SECONDS]]",
-	 "what a mount has done: requests, hits, bytes, times, memory", stat_main,
-	 "  --json                 as JSON\n"
-	 "  --watch [SECONDS]      again and again, with rates (1)\n"},
+	 "show what a mount has done: requests, hits, bytes, times, memory", stat_main,
+	 "  --json                 print JSON\n"
+	 "  --watch [SECONDS]      repeat every SECONDS, with rates (1)\n"},
 	{"tune", "FILE... [--all] [--json]",
-	 "the pipelines that could hold a plain file, and the one chosen", tune_main,
-	 "  --all                  try all chunks of a file, not a few\n"
-	 "  --json                 as JSON\n"},
+	 "show the pipeline chosen for a plain file, and the alternatives", tune_main,
+	 "  --all                  try all chunks of a file, not just a few\n"
+	 "  --json                 print JSON\n"},
 	{"verify", "FILE|DIRECTORY...",
-	 "checks frames, or all in a directory; a line for each problem",
+	 "check frames, or all in a directory; one line per problem",
 	 verify_main, NULL},
-	{"codecs", "", "codecs and filters that are built in", codecs_main, NULL},
+	{"codecs", "", "list the codecs and filters that are built in", codecs_main, NULL},
 };
 
 #define NSUBCOMMANDS (sizeof subcommands / sizeof *subcommands)
@@ -64,8 +64,8 @@ static void help(FILE *out)
 		const struct subcommand *c = &subcommands[i];
 		fprintf(out, "  %-8s  %s\n", c->name, c->what);
 	}
-	fprintf(out, "\ncframe COMMAND --help: its arguments and options. man cframe says more.\n"
-		     "cframe --version: its version.\n");
+	fprintf(out, "\ncframe COMMAND --help shows arguments and options; man cframe has more.\n"
+		     "cframe --version shows the version.\n");
 }
 
 static const struct subcommand *find(const char *name)
