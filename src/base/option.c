@@ -87,10 +87,10 @@ static int refuse_range(const struct option_row *row, const char *value, struct 
 
 int option_read(const struct option_row *row, const char *value, void *to, struct option_why *why)
 {
-	static const char *const wants[] = {
-		[OPTION_SIZE] = "wants a size such as 64K or 1M",
-		[OPTION_NUMBER] = "wants a whole number",
-		[OPTION_LEVEL] = "wants a whole number, or auto",
+	static const char *const needs[] = {
+		[OPTION_SIZE] = "needs a size such as 64K or 1M",
+		[OPTION_NUMBER] = "needs a whole number",
+		[OPTION_LEVEL] = "needs a whole number, or auto",
 	};
 	void *at = (char *)to + row->at;
 	uint64_t number;
@@ -109,7 +109,7 @@ int option_read(const struct option_row *row, const char *value, void *to, struc
 		return rc < 0 ? refuse_range(row, value, why) : 0;
 	}
 	if (option_parse_size(value, &number) < 0)
-		return option_refuse(why, "option", row->name, wants[row->kind]);
+		return option_refuse(why, "option", row->name, needs[row->kind]);
 	if (number < row->min || number > row->max)
 		return refuse_range(row, value, why);
 	*(uint64_t *)at = number;

@@ -168,13 +168,13 @@ static int remount(const struct options *o)
 		return complain("remount", o->mountpoint, -errno);
 	if (o->own) /* mount(8) adds what fstab says, which may be no change */
 		log_tell("remount '%s': %s stays as it was, like all options of the daemon: "
-			 "unmount it, and mount it anew",
+			 "unmount it, and mount it again",
 			 o->mountpoint, o->own);
 	if (set & MS_RDONLY || !is_read_only_for_good(o->mountpoint))
 		return 0;
 	(void)mount(NULL, o->mountpoint, NULL, set | MS_RDONLY, NULL);
 	return refuse("remount", o->mountpoint,
-		      "was mounted to be read only; unmount it, and mount it anew without ro");
+		      "was mounted read-only; unmount it, and mount it again without ro");
 }
 
 /*

@@ -140,7 +140,7 @@ static int parse_word(struct parse *p, char *word)
 	if (strcmp(row->name, "max_read") != 0) /* the kernel shows it, so it comes with remount */
 		p->o.own = row->name;
 	if (!value || !value[1])
-		return refuse(p, "option", row->name, "wants a value");
+		return refuse(p, "option", row->name, "needs a value");
 	return option_read(row, value + 1, to, &p->why);
 }
 
@@ -304,7 +304,7 @@ static int refuse_argument(struct parse *p, const char *word)
 	const char letter[] = {'-', (char)optopt, 0};
 
 	if (optopt == 'o')
-		return refuse(p, "argument", letter, "wants options");
+		return refuse(p, "argument", letter, "needs options");
 	if (optopt && optopt != 'h' && optopt != 'V') /* not those: --help=x */
 		return refuse(p, "argument", letter, "unknown; see --help");
 	size_t len = strlen(word) < 2 ? 0 : strcspn(word + 2, "=");

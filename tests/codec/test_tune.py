@@ -175,7 +175,7 @@ def test_cframe_tune(tmp_path):
     assert run(empty).returncode == 0
     short = "/sys/devices/system/cpu/online"  # ends before its size
     got = run(short)
-    said = f"cframe: {short}: got shorter while it was read\n"
+    said = f"cframe: {short}: became shorter while it was read\n"
     assert (got.returncode, got.stdout, got.stderr) == (1, "", said)
     odd = bytes(tmp_path) + b'/\n"\xe2\x82\xac\xff\xe2\x82\xed\xa0\x80'
     os.rename(empty, odd)

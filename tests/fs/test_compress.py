@@ -208,7 +208,7 @@ def test_usage(tmp_path):
         (["--pipeline", "shuffle:4"], "as in shuffle+zstd"),
         (["--pipeline", "zstd", "--codec=lz4"], "already says codec"),
         (["--rules", tmp_path / "absent"], "No such file"),
-        (["--tune="], "wants a value"),
+        (["--tune="], "needs a value"),
         (["--force=1"], "'--force=1': takes no value"),
     ]:
         said = compress(*args, tmp_path, tmp_path / "made", code=1)

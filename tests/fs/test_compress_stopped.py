@@ -153,5 +153,5 @@ def test_a_file_that_gets_shorter_is_left_out(slow):
     program.send_signal(signal.SIGCONT)
     _, said = program.communicate(timeout=240)
     assert program.returncode == 1
-    assert said == f"cframe: {path}: got shorter while it was read; left out\n"
+    assert said == f"cframe: {path}: became shorter while it was read; left out\n"
     assert os.listdir(made) == []

@@ -91,7 +91,7 @@ def test_files_without_a_length_are_told(tmp_path):
     made, name = tmp_path / "made", "/proc/self/stat"
     for command in (["compress", name, made], ["extract", "-C", made, name]):
         said = cframe(*command, code=1)
-        assert said == f"cframe: {name}: has bytes, and no length (as in /proc); left out\n"
+        assert said == f"cframe: {name}: has contents but no length (as in /proc); left out\n"
         assert not made.exists()
 
 

@@ -673,7 +673,7 @@ def test_usage():
     for args in ([], ["-C", "/tmp"], ["--force"]):
         assert extract(*args, code=1) == "cframe: usage: cframe extract [OPTIONS] PATH...\n"
     for args, why in (
-        (["x", "-C"], "'-C': wants a value"),
+        (["x", "-C"], "'-C': needs a value"),
         (["--all", "x"], "'--all': unknown"),
         (["-C", "/tmp", "-q"], "'-q': unknown"),
         (["-fq"], "'-q': unknown"),

@@ -498,7 +498,7 @@ def test_read_only(logged):
     crash(m, fd)
     log = log_of(m).read_bytes()
     m.options = "ro"
-    m.allow("not shown, of 1 files").start()
+    m.allow("of 1 files, what was synced last is in the intent log, and not shown").start()
     assert (m.mnt / "a").read_bytes() == states[0]
     m.unmount()
     assert log_of(m).read_bytes() == log

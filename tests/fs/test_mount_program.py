@@ -93,7 +93,7 @@ def test_memory_of_a_container(shell, files, options):
     said = "memory is limited" in got.stderr
     assert got.returncode == 0 and said == (SMALL in files.values()), got.stderr
     assert not said or "limited to 128 MiB: cache 32, dirty_max 16" in got.stderr
-    told = "72 MiB of memory may be needed, of 64 that there are" in got.stderr
+    told = "72 MiB of memory may be needed, and 64 are available" in got.stderr
     assert told == (LESS in files.values()), got.stderr
 
 
@@ -251,7 +251,7 @@ def test_what_is_mounted_read_only_stays_so(shell, dirs):
     )
     assert got.returncode == 0, got
     assert "ro" in got.stdout.strip().split(",")
-    why = "was mounted to be read only; unmount it, and mount it anew without ro"
+    why = "was mounted read-only; unmount it, and mount it again without ro"
     assert got.stderr == f"cframefs: remount '{dirs[1]}': {why}\n"
 
 

@@ -233,7 +233,7 @@ def test_a_long_path_leaves_room_for_the_reason(mount, work):
 
 
 def test_an_option_without_its_value(dirs):
-    one_line_refusal(attempt(DAEMON, *dirs, "-o"), "-o", "wants options")
+    one_line_refusal(attempt(DAEMON, *dirs, "-o"), "-o", "needs options")
 
 
 def store(m, data):

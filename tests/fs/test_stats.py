@@ -461,7 +461,7 @@ def test_cframe_stat_watches_in_lines_of_json(cold):
 def test_cframe_stat_says_which_times_there_are(cold, words):
     got = cframe_stat(cold.mnt, *words)
     assert (got.returncode, got.stdout) == (1, "")
-    assert got.stderr == "cframe: option '--watch': wants 0.1 to 3600 seconds\n"
+    assert got.stderr == "cframe: option '--watch': needs 0.1 to 3600 seconds\n"
 
 
 @pytest.mark.parametrize("options", [[], ["--json"], ["--watch"]], ids=str)

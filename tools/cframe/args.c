@@ -50,7 +50,7 @@ int args_next(int argc, char **argv, const char *letters, const struct option *n
 	const char *word = refused(argv, names, text);
 	const char *why = "unknown";
 	if (got == ':')
-		why = "wants a value";
+		why = "needs a value";
 	else if (optopt && has_val(names, optopt))
 		why = "takes no value";
 	else if (!optopt && is_short_for_several(word, names))

@@ -304,7 +304,7 @@ static int run(struct compress *c, char **source, const char *where)
 	if (!c->verbose) /* where each file has a line */
 		progress_start();
 	struct outputs_how how = {c->verbose ? tell : NULL,
-				  "got shorter while it was read; left out"};
+				  "became shorter while it was read; left out"};
 	rc = outputs_open(&c->outputs, &c->walk, how);
 	if (rc >= 0)
 		rc = packer_open(&c->packer, &(struct pack_options){&c->walk, &c->settings,
@@ -358,7 +358,7 @@ static int read_setting(const struct option_row *row, const char *value,
 			struct settings_words *words, struct option_why *why)
 {
 	if (!*value)
-		return option_refuse(why, "option", row->name, "wants a value");
+		return option_refuse(why, "option", row->name, "needs a value");
 	return option_read(row, value, words, why);
 }
 

@@ -206,7 +206,7 @@ bool item_hides_length(struct walk *w, const struct item *i, int in)
 
 	if (fstat(in, &now) < 0 || now.st_size || pread(in, &byte, 1, 0) <= 0)
 		return false;
-	tool_say("%s: has bytes, and no length (as in /proc); left out", i->from);
+	tool_say("%s: has contents but no length (as in /proc); left out", i->from);
 	w->failed = true;
 	return true;
 }

@@ -268,7 +268,7 @@ static bool read_watch(char **argv, double *every)
 	if (!optarg && !next)
 		*every = 1;
 	else if ((optarg && !is_number(optarg, every)) || !(*every >= 0.1 && *every <= 3600)) {
-		tool_say("option '--watch': wants 0.1 to 3600 seconds");
+		tool_say("option '--watch': needs 0.1 to 3600 seconds");
 		return false;
 	}
 	return true;

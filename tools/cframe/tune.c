@@ -325,7 +325,7 @@ static int fail(const char *file, int rc)
 {
 	if (rc != -ESTALE)
 		return tool_fail(file, rc);
-	tool_say("%s: got shorter while it was read", file);
+	tool_say("%s: became shorter while it was read", file);
 	return 1;
 }
 

@@ -62,7 +62,7 @@ static int read_line(struct rules *r, char *line, const struct place *at)
 	if (!pattern || *pattern == '#')
 		return 0;
 	if (strchr(pattern, '/'))
-		return complain(at, pattern, "fits no name: there is no / in one");
+		return complain(at, pattern, "matches no name, since names contain no /");
 	struct rule *rule = mem_zalloc(sizeof *rule + strlen(pattern) + 1);
 	if (!rule)
 		return -ENOMEM;
@@ -81,7 +81,7 @@ static int read_text(struct rules *r, char *line, size_t n, const struct place *
 	bool marked = at->line == 1 && strncmp(line, mark, sizeof mark - 1) == 0;
 
 	if (strlen(line) != n)
-		return complain(at, line, "is followed by a byte 0: this is not a text");
+		return complain(at, line, "is followed by a zero byte: this is not a text file");
 	return read_line(r, line + (marked ? sizeof mark - 1 : 0), at);
 }
 

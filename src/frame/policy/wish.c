@@ -54,7 +54,7 @@ static int set_size(uint64_t *at, const char *value, uint64_t least, uint64_t mo
 	if (option_parse_size(value, &n) < 0 || n < least || n > most) {
 		option_spell_size(least, from);
 		option_spell_size(most, to);
-		return err_refuse(why, "wants a size from %s to %s", from, to);
+		return err_refuse(why, "needs a size from %s to %s", from, to);
 	}
 	*at = n;
 	return 0;

@@ -170,8 +170,8 @@ static void report_read_only(const struct replay *x, int rc)
 	unsigned n = x->applied + x->failed;
 
 	if (n)
-		log_warn("read-only: what was synced last is in the intent log, and not shown, "
-			 "of %u files",
+		log_warn("read-only: of %u files, what was synced last is in the intent log, and "
+			 "not shown",
 			 n);
 	else if (x->foreign || rc < 0)
 		log_warn("read-only: the intent log %s: what was synced last may be missing",
