@@ -181,7 +181,7 @@ static bool has_device(void)
 	if (faccessat(AT_FDCWD, "/dev/fuse", R_OK | W_OK, AT_EACCESS) == 0)
 		return true;
 	log_err("/dev/fuse: %m: nothing can be mounted without it (%s); cframe extract and cframe "
-		"compress do without a mount",
+		"compress need no mount",
 		errno == EACCES ? "root can open it to all: chmod 666 /dev/fuse"
 				: "a container needs it passed in");
 	return false;
@@ -196,8 +196,8 @@ static void explain_failed_mount(const struct fs *fs)
 	char *argv[] = {"fusermount3", "-V", NULL};
 
 	if (!fs->backing.is_root && program_run(argv) == -ENOENT)
-		log_err("fusermount3 was not found, which mounts for users: it is in the package "
-			"fuse3 of most systems");
+		log_err("fusermount3, which mounts for users other than root, was not found: most "
+			"systems have it in a package fuse3");
 }
 
 /* A session that is mounted. Every failure has been reported. */
