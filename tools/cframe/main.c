@@ -26,8 +26,7 @@ static const struct subcommand subcommands[] = {
 	{"cat", "FILE", "write the decoded bytes of a frame or chunk to standard output", cat_main,
 	 NULL},
 	{"compress", "[OPTIONS] SOURCE... TARGET",
-	 "make a directory of frames from files or directories",
-	 compress_main,
+	 "make a directory of frames from files or directories", compress_main,
 	 "  -u, --update           replace what is older than its source\n"
 	 "  -f, --force            replace whatever is there\n"
 	 "  -j N                   threads that compress (one per core)\n"
@@ -39,8 +38,8 @@ static const struct subcommand subcommands[] = {
 	 "  -f, --force            replace whatever is there\n"
 	 "  -s, --salvage          extract damaged files, too, with zeros for what is lost\n"
 	 "  -v, --verbose          print a line for each file\n"},
-	{"ls", "[OPTIONS] PATH...", "show the size, stored size and ratio of files",
-	 ls_main, "  -s, --summarize        print only the totals\n"},
+	{"ls", "[OPTIONS] PATH...", "show the size, stored size and ratio of files", ls_main,
+	 "  -s, --summarize        print only the totals\n"},
 	{"stat", "MOUNTPOINT [--json] [--watch [SECONDS]]",
 	 "show what a mount has done: requests, hits, bytes, times, memory", stat_main,
 	 "  --json                 print JSON\n"
@@ -49,8 +48,7 @@ static const struct subcommand subcommands[] = {
 	 "show the pipeline chosen for a plain file, and the alternatives", tune_main,
 	 "  --all                  try all chunks of a file, not just a few\n"
 	 "  --json                 print JSON\n"},
-	{"verify", "FILE|DIRECTORY...",
-	 "check frames, or all in a directory; one line per problem",
+	{"verify", "FILE|DIRECTORY...", "check frames, or all in a directory; one line per problem",
 	 verify_main, NULL},
 	{"codecs", "", "list the codecs and filters that are built in", codecs_main, NULL},
 };
