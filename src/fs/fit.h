@@ -15,8 +15,8 @@
 void fit_memory(struct options *o);
 
 /*
- * The same for a limited address space; it also gives the threads to come smaller stacks. Without
- * this, data that waits to be stored could take the memory that storing it needs, for ever. Returns
+ * The same for a limited address space; also gives threads started later smaller stacks. Without
+ * this, data that waits to be stored could hold for ever the memory that storing it needs. Returns
  * how many threads may serve requests, at most `threads`.
  */
 unsigned fit_space(struct options *o, unsigned threads);

@@ -14,15 +14,15 @@
  *   file.lock      what the file holds
  *   one of the others: inode table, intent log, and what protects a single part
  *
- * A thread that holds inode.lock may only try the gate, and may wait for the sidecar only for a
- * moment. The other locks are not nested, with four exceptions: the cache's is taken under that of
- * memory for large blocks (large.h), which a thread may wait for with file.lock held; the budget's
- * under that of a file's chunks on their way (file_flight); that of the list of files to commit
- * (uncommitted.h) under the budget's; the pool's under those of a file's readahead and of threads
- * that share a chunk (codec/parallel.h).
+ * A thread that holds inode.lock may only try-lock the gate, and may wait only briefly for the
+ * sidecar. The remaining locks do not nest, with four exceptions: the cache's is taken under that
+ * of memory for large blocks (large.h), which a thread may wait for while it holds file.lock; the
+ * budget's under that of a file's chunks in flight (file_flight); that of the list of files to
+ * commit (uncommitted.h) under the budget's; the pool's under those of a file's readahead and of
+ * threads that share a chunk (codec/parallel.h).
  *
  * The lock of the intent log is held while a record is written. Those of budget and cache are never
- * held across I/O or codec work. No lock of any kind is held across a reply: it may end the
+ * held across I/O or codec work. No lock of any kind is held across a reply: the reply may drop the
  * kernel's last reference.
  */
 #ifndef FS_FS_H
@@ -76,8 +76,8 @@ struct fs {
 	struct pool_job warm; /* fs_warm_cache */
 	atomic_bool warming;
 	/*
-	 * A sync of a file that was not open for writing failed: what is opened from now on, or
-	 * opened to write as well, is suspect.
+	 * A sync of a file that was not open for writing failed: every file that is opened, or made
+	 * writable, from now on is suspect.
 	 */
 	atomic_bool sync_failed;
 	atomic_bool kernel_reads_ahead; /* as far as -o readahead asks */
@@ -86,7 +86,7 @@ struct fs {
 	struct seek_queue seeks;
 	atomic_bool ending; /* `sync` opens the mount point, whatever else is open: stopper.c */
 	atomic_bool guarded; /* if killed, its connection is aborted: guard.h */
-	atomic_bool listings_wait; /* for headers that do not lie in memory: ops/dir.c */
+	atomic_bool listings_wait; /* for headers that are not in memory: ops/dir.c */
 	atomic_int pushing; /* is a block pushed to the kernel? ops/push.c */
 	struct relief relief;
 	struct slow_reads slow;
@@ -98,17 +98,17 @@ struct fs {
 
 /*
  * fs_init copies the options, reduces them to what the process can use (fit.h), and opens nothing.
- * fs_open opens the parts, and brings into the frames what a crash left in the intent log; every
- * failure has been logged. fs_close follows either, even a failed fs_open. The strings of the
- * options stay the caller's.
+ * fs_open opens the parts, and applies to the frames what a crash left in the intent log; it logs
+ * every failure. Call fs_close after either, even if fs_open failed. The strings in the options
+ * remain the caller's.
  */
 void fs_init(struct fs *fs, const struct options *o);
 NODISCARD int fs_open(struct fs *fs);
 void fs_close(struct fs *fs);
 
 /*
- * Lets a worker get memory for the blocks that are cached next, if it is time: a reader would wait
- * for it (base/slab.h).
+ * When it is due, has a worker allocate memory for the blocks to be cached next, so that no reader
+ * waits for it (base/slab.h).
  */
 void fs_warm_cache(struct fs *fs);
 

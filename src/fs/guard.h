@@ -10,7 +10,7 @@
  * effect once its connection has ended. Where fusectl is not mounted and we may not mount it
  * (before Linux 5.2, or not root), there is no guard.
  *
- * A pidfd cannot replace the signal: it reports nothing as long as one thread is left.
+ * A pidfd cannot replace that signal: it reports nothing as long as any thread is left.
  *
  * One guard per process. All functions are for the main thread, except those that arm it.
  */
@@ -21,22 +21,22 @@
 #include <sys/types.h>
 
 /*
- * To be called before any other thread is started. Failures are ignored: a mount works without a
- * guard, too.
+ * Call before any other thread is started. Failures are ignored: a mount also works without a
+ * guard.
  */
 void guard_start(void);
 
 /*
- * Arms the guard for the connection of that descriptor of /dev/fuse, without a request to it, so
- * that it can be done before we make one. False: it could not be; Linux before 6.18 does not tell
- * which connection a descriptor has.
+ * Arms the guard for the connection of this descriptor of /dev/fuse. That takes no request through
+ * the mount, so it can be done before we make one. False: not possible; Linux before 6.18 does not
+ * tell to which connection a descriptor belongs.
  */
 bool guard_connection(int device);
 
 /*
- * For where that fails. guard_open returns a descriptor of the file that aborts the connection with
- * this device number; -1: not available. The caller then makes sure that it was our mount, passes
- * it to guard_give, and closes it.
+ * For use where that fails. guard_open returns a descriptor of the file that aborts the connection
+ * with this device number; -1: not available. The caller then makes sure that the connection is
+ * that of our mount, passes the descriptor to guard_give, and closes it.
  */
 int guard_open(dev_t dev);
 void guard_give(int control);

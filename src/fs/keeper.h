@@ -12,7 +12,7 @@ struct keeper;
 /* Starts the thread. It calls `answered` once, after mounted_begin. */
 NODISCARD int keeper_start(struct keeper **k, struct fs *fs, void (*answered)(void *), void *ctx);
 
-/* To be called when INIT is answered: from then on the mount can be accessed. */
+/* Call when INIT has been answered: from then on the mount can be accessed. */
 void keeper_wake(struct keeper *k);
 
 void keeper_stop(struct keeper *k); /* NULL is fine */

@@ -1,6 +1,6 @@
 /*
- * Files on which another program has a lease: fcntl(2), as Samba has. Who opens one makes the
- * kernel ask for the lease, and may wait 45 seconds until it is given up.
+ * Files on which another program, such as Samba, holds a lease (fcntl(2)). Opening one makes the
+ * kernel break the lease, and may wait 45 seconds until the holder gives it up.
  */
 #ifndef FS_LEASE_H
 #define FS_LEASE_H

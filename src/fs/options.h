@@ -19,7 +19,7 @@ struct options {
 	bool read_only; /* -o ro */
 	bool nonempty;  /* mount even over another mount */
 	bool remount;   /* -o remount: change the flags of a live mount, then leave */
-	const char *own; /* the last option that is neither mount(8)'s nor the kernel's; or NULL */
+	const char *own; /* the last one meant for neither mount(8) nor the kernel; or NULL */
 
 	struct settings settings; /* of new files and rewritten chunks         */
 	uint64_t cache, dirty_max;
@@ -35,8 +35,8 @@ struct options {
 };
 
 /*
- * Sets *o from argv. -EINVAL: a word is wrong, and one line on stderr says which. Call options_free
- * even if this fails.
+ * Sets *o from argv. -EINVAL: an argument is wrong, and one line on stderr says which. Call
+ * options_free even if this fails.
  */
 NODISCARD int options_parse(struct options *o, int argc, char **argv);
 void options_free(struct options *o);
@@ -48,10 +48,10 @@ void options_help(void);
 NODISCARD int options_set_read_only(struct options *o);
 
 /*
- * Sets the largest sizes for new files, in whole MiB; to be called after cache or dirty_max has
- * changed. Of chunks half of dirty_max, but at least 1 MiB: if a chunk did not fit into that, every
- * part of it that is written would cause all earlier parts to be encoded again. Of blocks what can
- * be read within the cache's share (large.h), since whoever changes a part of a chunk reads it.
+ * Sets the largest sizes for new files, in whole MiB; call it after cache or dirty_max has changed.
+ * For chunks: half of dirty_max, but at least 1 MiB; if a chunk did not fit into that, each write
+ * to a part of it would cause all earlier parts to be encoded again. For blocks: what can be read
+ * within the cache's share (large.h), since changing a part of a chunk means reading it.
  */
 void options_set_sizes_most(struct options *o);
 

@@ -23,7 +23,7 @@ struct recompress_job {
 
 /*
  * Returns 1 when all chunks have been looked at and all changes are durable; 0 when it was stopped
- * or somebody writes to the file: to go on, call it again with `next` as it is then. A failure
+ * or the file is being written: to resume, call it again with `next` as it was left. A failure
  * leaves the content of the file as it was.
  */
 NODISCARD int recompress_file(struct recompress_job *j);
@@ -32,8 +32,8 @@ NODISCARD int recompress_file(struct recompress_job *j);
 bool recompress_leave_mark(struct file *f);
 
 /*
- * To be called after the other two. True: another program has written the file, although this may
- * have been taken for a change of ours; the file has been read anew.
+ * Call after the other two. True: another program has written the file, though that may have been
+ * taken for a change of ours; the file has been reloaded.
  */
 bool recompress_was_overtaken(struct file *f);
 

@@ -1,6 +1,6 @@
 /*
- * Room that is about to become free on a full disk. A program that has removed a file may write at
- * once and count on its room. But the kernel tells us only after the unlink has returned that the
+ * Space that is about to become free on a full disk. A program that has removed a file may write at
+ * once and count on its space. But the kernel tells us only after the unlink has returned that the
  * file is closed and forgotten, and freeing a large file takes a while.
  */
 #ifndef FS_ROOM_H
@@ -19,10 +19,10 @@ struct room_wait {
 };
 
 /*
- * To be called after a try that ended with rc. True: try again, since there was no room and more
- * may have come meanwhile. It waits for that until five seconds after the last removal, and no
- * longer than five seconds in all. Call it without locks, and not from a worker: closing the
- * removed file may need one.
+ * Call after a try that returned rc. True: try again; there was no space, and some may have become
+ * free meanwhile. It waits for that until five seconds after the last removal, and no longer than
+ * five seconds in all. Call it without locks, and not from a worker: closing the removed file may
+ * need one.
  */
 bool room_soon(struct fs *fs, struct room_wait *w, int rc);
 

@@ -20,16 +20,16 @@ enum stats_count {
 	STATS_FROM_CACHE,                      /* decoded before, for another read      */
 	STATS_FROM_READAHEAD,                  /* decoded before anybody asked for it   */
 	STATS_FROM_MISS,                       /* decoded now                           */
-	STATS_READ_BYTES,                      /* of frames, to the kernel              */
-	STATS_PLAIN_READ_BYTES,                /* asked for, of files that are no frames */
-	STATS_PRELOADED,                       /* files, into the kernel while opened   */
-	STATS_PUSHED_BYTES,                    /* of frames, into the kernel for later     */
+	STATS_READ_BYTES,                      /* of frames, sent to the kernel         */
+	STATS_PLAIN_READ_BYTES,                /* of plain files, as requested */
+	STATS_PRELOADED,                       /* files, put into the kernel on open */
+	STATS_PUSHED_BYTES,                    /* of frames, put into the kernel */
 	STATS_WRITE_BYTES,                     /* of frames, from the kernel            */
 	STATS_PLAIN_WRITE_BYTES,
 	STATS_CHUNKS_ENCODED,
 	STATS_ENCODED_FROM,                    /* plain bytes, and what they became     */
 	STATS_ENCODED_TO,
-	/* of the intent log: fsyncs that a commit will follow later */
+	/* of the intent log: fsyncs whose commit follows later */
 	STATS_LOG_RECORDS,
 	STATS_LOG_BYTES,
 	STATS_LOG_SYNCS,
@@ -53,7 +53,7 @@ static inline void stats_add(enum stats_count what, uint64_t n)
 	meter_add(what, n);
 }
 
-/* The number of requests so far, without FORGET, which nobody waits for. *room is scratch space. */
+/* The number of requests so far, without FORGET, for which nobody waits. *room is scratch space. */
 uint64_t stats_requests(struct meter_sums *room);
 
 /* The same with FORGET. */

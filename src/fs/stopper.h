@@ -1,6 +1,6 @@
 /*
- * Ends a mount when a signal comes, while it is still served: the kernel has data that it has not
- * sent yet.
+ * Ends a mount when a signal comes, while it is still being served: the kernel has data that it has
+ * not sent yet.
  */
 #ifndef FS_STOPPER_H
 #define FS_STOPPER_H
@@ -25,14 +25,14 @@ struct stopper {
 void stopper_signals(sigset_t *set);
 
 /*
- * Starts it. To be called by the thread that is about to serve the session: SIGUSR1, which is
- * handled from here on, interrupts its wait for the end.
+ * Starts it. Call it in the thread that is about to serve the session: SIGUSR1, which is handled
+ * from here on, interrupts that thread's wait for the end.
  */
 NODISCARD int stopper_start(struct stopper *s, struct fs *fs);
 
 /*
- * To be called when the session is not served any more, for whatever reason. True: the mount was
- * taken away, or is not ours to take away, and nothing is left to unmount.
+ * Call when the session is no longer served, for whatever reason. True: the mount was removed, or
+ * is not ours to remove, and nothing is left to unmount.
  */
 bool stopper_end(struct stopper *s);
 

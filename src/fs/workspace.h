@@ -2,7 +2,7 @@
  * What a thread needs to work on data: a codec scratch, and buffers that are reused. Made on first
  * use by a thread and freed when the thread ends; libfuse's threads come and go.
  *
- * Functions that take a workspace leave their result in the buffer that they name. It is valid
+ * A function that takes a workspace names the buffer in which it leaves its result. That is valid
  * until the next call that uses the same buffer.
  */
 #ifndef FS_WORKSPACE_H
@@ -37,17 +37,17 @@ NODISCARD int workspace_init(void);
 struct parallel *workspace_parallel(struct workspace *w, struct pool *pool);
 
 /*
- * Gives the calling thread another workspace than its own, until workspace_return. There is one for
- * all threads, so that not each of those that serve the kernel keeps buffers for large chunks.
- * False: somebody else has it.
+ * Lends the calling thread another workspace in place of its own, until workspace_return. All
+ * threads share that one, so that those which serve the kernel do not each keep buffers for large
+ * chunks. False: another thread has it.
  */
 bool workspace_borrow(void);
 void workspace_return(void);
 
-/* To be called before the pool is closed, when nobody borrows any more. */
+/* Call before the pool is closed, when no thread borrows any more. */
 void workspace_end_spare(void);
 
-/* To be called when the bytes are not needed any more: frees a buffer that is too large to keep. */
+/* Call when the bytes are no longer needed: frees a buffer that is too large to keep. */
 void workspace_done(struct buf *b);
 
 /*
@@ -56,7 +56,10 @@ void workspace_done(struct buf *b);
  */
 void workspace_trim(void);
 
-/* Frees the workspace of the calling thread: for the main thread, whose end does not free it. */
+/*
+ * Frees the workspace of the calling thread. For the main thread, which does not free it when it
+ * ends.
+ */
 void workspace_end(void);
 
 #endif

@@ -6,17 +6,16 @@
  *   user.cframefs.stored     61688752 (bytes)       user.cframefs.meta.NAME   a metalayer's bytes
  *   user.cframefs.shape      [37, 53]               user.cframefs.dtype       <f8     (arrays)
  *
- * They can be asked for by name but are not listed, so that a copy of a file with all its
- * attributes does not try to set them. Pipeline, chunksize and blocksize can be set, and so can
- * user.cframefs.tune (wish.h): then they are attributes like any other, listed too, and have the
- * value that was set.
+ * They can be read by name but are not listed, so that copying a file with all its attributes does
+ * not try to set them. Pipeline, chunksize and blocksize can be set, and so can user.cframefs.tune
+ * (wish.h): then they are attributes like any other, listed too, and have the value that was set.
  */
 #ifndef FS_XATTR_H
 #define FS_XATTR_H
 
 #include "fs/file/file.h"
 
-/* True: of a frame, a name that begins like those above, whether or not there is such a one. */
+/* True: the inode is a frame, and the name begins like those above, whether or not it exists. */
 bool xattr_is_ours(const struct inode *n, const char *name);
 
 /*
