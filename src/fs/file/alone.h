@@ -1,7 +1,7 @@
 /*
- * Changes of an open file that go beyond writing bytes. While one is made nobody else reads or
- * writes the file, and no worker stores a chunk of it. Each waits for memory first, as a writer
- * does, with no lock of ours held. Offsets and sizes are those of the file in the mount, in bytes.
+ * Changes to an open file that go beyond writing bytes. While one is made, no other thread reads or
+ * writes the file, and no worker stores a chunk of it. Like a writer, each waits for memory first,
+ * with no lock of ours held. Offsets and sizes are those of the file in the mount, in bytes.
  */
 #ifndef FS_FILE_ALONE_H
 #define FS_FILE_ALONE_H
@@ -16,7 +16,7 @@ void file_enter_alone(struct file *f);
 void file_leave_alone(struct file *f);
 
 /*
- * Makes the file end at `size`. What it grows by is a hole; behind that nothing is missing any more
+ * Makes the file end at `size`. A growth is a hole; nothing beyond `size` is missing any more
  * (arrivals.h). -EFBIG.
  */
 NODISCARD int file_truncate(struct file *f, uint64_t size);

@@ -1,7 +1,7 @@
 /*
- * Committing an open file: what is in its frame goes to the disk. Along with it: the times and
- * capabilities of the inode, which our own writes would change, and the locks of other programs
- * (share.h). Dirty chunks are stored in the frame before that: drain.h.
+ * Committing an open file: what is in its frame goes to the disk. This also takes care of the times
+ * and capabilities of the inode, which our own writes would change, and of the locks of other
+ * programs (share.h). Dirty chunks are stored in the frame before that: drain.h.
  *
  * Unless said otherwise the gate is held for writing; neither the file's lock nor that of the inode
  * is.
@@ -22,19 +22,19 @@
 NODISCARD int file_commit_gated(struct file *f, enum durability how);
 
 /*
- * Commits what is in the frame already (COMMIT_PART), without what is DIRTY, so that the space of
- * replaced chunks can be used again. Takes the gate itself.
+ * Commits what is already in the frame (COMMIT_PART), but nothing DIRTY, so that the space of
+ * replaced chunks can be reused. Takes the gate itself.
  */
 NODISCARD int file_commit_part(struct file *f);
 
 /*
- * For a full disk: frees the space that is only kept until a root without it is durable. Syncs the
- * root on disk for that, and commits if that frees more. After a failed sync only the latter is
- * done: what that root points to may be lost.
+ * For a full disk: frees the space that is only kept until a root that does not use it is durable.
+ * To that end syncs the root on disk, and commits if that frees more. After a failed sync it only
+ * commits: what the root on disk points to may be lost.
  */
 NODISCARD int file_make_room(struct file *f);
 
-/* frame_compact between two commits, which let the file get shorter. 1: call it again. */
+/* frame_compact between two commits, which allow the file to shrink. 1: call it again. */
 NODISCARD int file_compact_gated(struct file *f);
 bool file_wants_compact(struct file *f);
 
@@ -42,29 +42,30 @@ bool file_wants_compact(struct file *f);
 NODISCARD int file_sync_inode(struct file *f);
 
 /*
- * After a sync of the backing file that failed and is no commit's: the next commit does not rely on
- * what came before. The gate is held since before that sync, so that none comes in between.
+ * Call after a sync of the backing file, other than a commit's, has failed: the next commit will
+ * not rely on what came before. The gate has been held since before that sync, so that no commit
+ * came in between.
  */
 void file_note_failed_sync(struct file *f);
 
 /*
- * True: the root on disk does not say that it is durable (frame_unproven), and once it has been
- * synced that may be noted in it: not where other programs would have to be kept out for that, nor
- * another inode, to which the file was left (inode_detach), nor where the file would lose what we
- * cannot give back. A commit that syncs does so then. The lock is held.
+ * True: the root on disk does not say that it is durable (frame_unproven), and the next commit that
+ * syncs shall note that in it. Not where this would mean locking out other programs, or another
+ * inode, to which the file was left (inode_detach), nor where the file would lose what we cannot
+ * restore. The lock is held.
  */
 bool file_wants_vouch(const struct file *f);
 
 /*
- * The same of the header of a frame that went back to an older root (frame_recovered): it is
- * written by a commit that syncs, which keeps other programs out. The lock is held.
+ * The same for the header of a frame that went back to an older root (frame_recovered): the next
+ * commit that syncs writes it, with other programs locked out. The lock is held.
  */
 bool file_wants_header(const struct file *f);
 
 /*
- * Restores the capabilities that writes to the backing file have removed. To be called after those
- * writes; `how` says whether they have to be durable: the sync of the commit came too early for
- * that. If they cannot be set they are gone, and the log says so. Needs no lock for COMMIT_LATER.
+ * Restores the capabilities that writes to the backing file have removed. Call after those writes;
+ * `how` says whether the capabilities have to be durable, for which the sync of the commit came too
+ * early. If they cannot be set they are gone, and the log says so. Needs no lock for COMMIT_LATER.
  */
 NODISCARD int file_put_caps_back(struct file *f, enum durability how);
 

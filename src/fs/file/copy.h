@@ -15,8 +15,8 @@ struct file_copy {
 };
 
 /*
- * Returns the number of bytes copied: all up to the end of the source, or fewer, since a long copy
- * is done in bounded pieces and a failure ends it.
+ * Returns the number of bytes copied: all up to the end of the source, or fewer, since one call
+ * copies a bounded amount and stops at a failure.
  */
 NODISCARD ssize_t file_copy(struct file_copy *c);
 

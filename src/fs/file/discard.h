@@ -1,6 +1,6 @@
 /*
  * Giving up data in memory that is not to be written to the disk, or cannot be. Each function takes
- * the locks of the file itself, and n->lock, so that nobody opens the file meanwhile.
+ * the locks of the file itself, and n->lock, so that the file is not opened meanwhile.
  */
 #ifndef FS_FILE_DISCARD_H
 #define FS_FILE_DISCARD_H
@@ -11,23 +11,22 @@
 void file_discard(struct file *f);
 
 /*
- * Discards chunks that were recompressed and could not be committed, unless an application has
- * changes in the file as well. `theirs`: another program wrote to it meanwhile, and its mtime
- * stays.
+ * Discards recompressed chunks that could not be committed, unless the file has changes of an
+ * application as well. `theirs`: another program wrote to it meanwhile, and its mtime stays.
  */
 void file_take_back(struct file *f, bool theirs);
 
 /*
  * Gives up what a failing disk has left in memory, so that the file is as of its last commit; logs
- * that if the file has a name. For the last user of a file, who is about to close it. False, with
- * nothing done: the file has another user by now, and what waits is up to that one, whose own data
- * may be part of it.
+ * that if the file has a name. For the last user of a file, about to close it. False, with nothing
+ * done: the file has another user by now, which becomes responsible for what waits, since some of
+ * it may be its own.
  */
 bool file_give_up_changes(struct file *f);
 
 /*
- * At the last close, bytes whose write was refused will not come any more. file_cut_refused makes
- * the file end before them; the caller commits it, and then calls file_tell_cut, which logs it and
+ * At the last close, bytes whose write was refused will never arrive. file_cut_refused makes the
+ * file end before them; the caller commits it, and then calls file_tell_cut, which logs it and
  * tells the kernel the new size. Both do nothing if the file has been opened again meanwhile.
  */
 void file_cut_refused(struct file *f);

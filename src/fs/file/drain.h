@@ -1,7 +1,6 @@
 /*
  * Storing all that waits in memory, before a commit: in batches (dirty/flush.h), between which
- * commits in part free what the chunks so far have replaced. On a full disk as much of it as finds
- * room.
+ * partial commits free what the chunks so far have replaced. On a full disk, as much of it as fits.
  */
 #ifndef FS_FILE_DRAIN_H
 #define FS_FILE_DRAIN_H
@@ -9,9 +8,9 @@
 #include "fs/file/file.h"
 
 /*
- * Stores everything DIRTY in the frame. Returns the failure of the batch that was tried last, or of
- * a commit before it; what was not stored is DIRTY then, except what is lost (loss.h). The gate is
- * held for writing.
+ * Stores everything DIRTY in the frame. Returns the error of the last batch tried, or of a commit
+ * before it; what was not stored is DIRTY then, except what is lost (loss.h). The gate is held for
+ * writing.
  */
 NODISCARD int file_drain(struct file *f);
 

@@ -25,7 +25,7 @@
 
 struct npy;
 
-/* The chunks that the workers have (FLUSHING), and what became of the earlier ones. */
+/* The chunks that are with the workers (FLUSHING), and how the earlier ones ended. */
 struct file_flight {
 	pthread_mutex_t lock;  /* of all below; the budget's is taken within it         */
 	pthread_cond_t landed; /* `chunks` has decreased                                */
@@ -51,10 +51,10 @@ struct file {
 	struct npy *npy;     /* NODE_ARRAY, else NULL                                      */
 
 	/*
-	 * The locks, in order; fs.h has the complete order. `writing` is held by whoever writes
-	 * bytes, so that only one writer at a time waits for `lock`. Otherwise workers, who need
-	 * `lock` for a moment to put a chunk into the frame, would queue behind a dozen writers
-	 * each time.
+	 * The locks, in order; fs.h has the complete order. `writing` is held by a thread that
+	 * writes bytes, so that only one writer at a time waits for `lock`. Otherwise workers,
+	 * which need `lock` briefly to put a chunk into the frame, would queue behind a dozen
+	 * writers each time.
 	 */
 	pthread_mutex_t writing;
 	pthread_rwlock_t gate;  /* shared by those who change bytes, alone by commit and truncate */
@@ -67,20 +67,20 @@ struct file {
 	struct dirty dirty;
 	uint64_t cache_owner; /* of its chunks in the cache */
 	struct file_unsynced unsynced;
-	struct arrivals arrivals; /* what the kernel has yet to send, or was refused   */
+	struct arrivals arrivals; /* what the kernel has yet to send, or we refused */
 
 	/* Under `lock`: how new chunks are stored. */
 	struct policy policy; /* also used without `lock`: it has a lock of its own        */
 	struct wish wish;     /* loaded when the file becomes writable                     */
 	/*
-	 * Some chunk may be encoded as items of several bytes, of which the reference cannot read
+	 * Some chunk may be encoded as items of several bytes; then the reference cannot read
 	 * slices if the file ends within an item (policy.h). False: certainly none is.
 	 */
 	bool maybe_typed;
 	/*
 	 * The header had 1 as the item size when the file was opened, or may have had it until the
-	 * last commit, which was one in part. So some chunk of single bytes may be of another
-	 * program, and unfit beside items.
+	 * last commit, which was partial. So some chunk of single bytes may come from another
+	 * program, and not fit beside items.
 	 */
 	bool maybe_foreign;
 
@@ -148,9 +148,9 @@ void file_reload_wish(struct file *f);
 void file_adopt_pipeline(struct file *f);
 
 /*
- * Makes what was stored at *p (frame_alloc, frame_write) chunk n of the file, or a hole if p->len
- * is 0. The lock is held for writing. Before something is stored, caps_note has to be called, and
- * the sidecar to be entered (file_enter_store).
+ * Makes what was stored at *p (frame_alloc, frame_write) chunk n of the file, or makes that chunk a
+ * hole if p->len is 0. The lock is held for writing. Before anything is stored, the caller must
+ * have called caps_note and entered the sidecar (file_enter_store).
  */
 void file_replace_chunk(struct file *f, uint32_t n, const struct frame_place *p);
 
@@ -161,12 +161,12 @@ void file_replace_chunk(struct file *f, uint32_t n, const struct frame_place *p)
 uint64_t file_size(struct file *f);
 uint64_t file_size_locked(const struct file *f);
 
-/* True: the backing file has a name, even if that was never looked up; or it is not known. */
+/* True: the backing file has a name, even if that was never looked up, or this is not known. */
 bool file_has_a_name(const struct file *f);
 
 /*
- * 0: what the file holds can be changed. -EIO: it is LOST. -EROFS: it was opened to be written, and
- * another program has put a frame in its place since that can only be read. The lock is held.
+ * 0: the content can be changed. -EIO: the file is LOST. -EROFS: it was opened for writing, and
+ * another program has since replaced it by a frame that can only be read. The lock is held.
  */
 NODISCARD int file_check_change(const struct file *f);
 

@@ -4,9 +4,9 @@
  * noted here, and decodes and caches all of it.
  *
  * Decoding only a part saves half of the time for a block, and is wasted if the block is wanted
- * again. So parts are decoded as long as fewer than a quarter of the reads come back to a block.
+ * again. So parts are decoded only while fewer than a quarter of the reads come back to a block.
  *
- * Any thread, without a lock. A lost note costs one more partial decode.
+ * Any thread, without a lock. A note that is lost costs one more partial decode.
  */
 #ifndef FS_FILE_GLIMPSE_H
 #define FS_FILE_GLIMPSE_H
@@ -27,9 +27,9 @@ struct glimpses {
 bool glimpse_is_enough(struct glimpses *g, uint64_t owner, uint32_t block, bool cached);
 
 /*
- * Notes a small read that went through the cache. True: it has come back to a block, and so many
+ * Notes a small read that went through the cache. True: it has come back to a block, and enough
  * reads did so lately that more are likely to follow (ops/push.h). Once the kernel has a block,
- * reads of it do not come here any more: then at most half of the reads are seen to come back.
+ * reads of it no longer get here, so at most half of the reads are seen to come back.
  */
 bool glimpse_came_back(struct glimpses *g, bool cached);
 

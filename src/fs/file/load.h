@@ -11,20 +11,20 @@
 struct opening {
 	bool writable;
 	bool unlocked;            /* another program has held the lock for too long   */
-	struct sidecar_busy busy; /* with `unlocked`, if the file was closed: how long */
+	struct sidecar_busy busy; /* with `unlocked`, if the file was not open: how long */
 	struct newborn *born;     /* a file that was just created, of this inode; or NULL */
 };
 
 /*
  * Gives a new file its descriptor and its frame. -EAGAIN: another program has the lock, and the
- * caller waits for it. After a failure the file can only be closed. Under n->lock.
+ * caller should wait for it. After a failure the file can only be closed. Under n->lock.
  */
 NODISCARD int file_load(struct file *f, const struct opening *o);
 
 /*
- * Loads the frame again, since the content of the backing file has changed; by the same descriptor.
- * After a failure the old frame stays. Does nothing about chunks that are DIRTY, nor about what the
- * kernel has. The lock is held for writing.
+ * Loads the frame again through the same descriptor, since the content of the backing file has
+ * changed. After a failure the old frame stays. Leaves DIRTY chunks alone, and what the kernel has
+ * cached. The lock is held for writing.
  */
 NODISCARD int file_load_again(struct file *f);
 

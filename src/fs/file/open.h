@@ -12,15 +12,15 @@
 #include <fcntl.h>
 
 /*
- * Gets the file of an inode, and opens it if it is not open yet; file_put returns it. `flags`:
- * O_RDONLY, or O_RDWR, with which it is made writable if it was open for reading only. -EROFS for
- * what cannot be written: arrays, sparse frames, frames with chunks of different sizes. -EACCES:
- * also if the lock file of other programs may only be read (sidecar.h).
+ * Gets the file of an inode, and opens it if it is not open yet; file_put drops it. `flags`:
+ * O_RDONLY; or O_RDWR, which makes it writable if it was open for reading only. -EROFS for what
+ * cannot be written: arrays, sparse frames, frames with chunks of different sizes. -EACCES also if
+ * the lock file of other programs may only be read (sidecar.h).
  */
 NODISCARD int file_get(struct fs *fs, struct inode *n, int flags, struct file **f);
 
 /*
- * A file that was just created and is unknown to anybody else, so that opening it need not read
+ * A file that was just created and that nobody else knows, so that opening it need not read
  * anything.
  */
 struct newborn {
@@ -42,7 +42,7 @@ void newborn_drop(struct newborn *b);
  */
 NODISCARD int file_create_take(struct fs *fs, struct inode *n, struct newborn *b, struct file **f);
 
-/* Ends a use. The last one commits what is left and closes the file. */
+/* Drops one use of the file. The last one commits what is left and closes it. */
 void file_put(struct fs *fs, struct inode *n);
 
 /* Frees what open.c has set up, for a file without users. Under n->lock. */

@@ -12,7 +12,7 @@
 /* What is to be read, and for whom. */
 struct file_request {
 	uint64_t at, len;
-	bool direct; /* past the page cache: the kernel does not read ahead */
+	bool direct; /* bypasses the page cache: the kernel does not read ahead */
 	bool (*gone)(void *who); /* nobody wants it any more (slow.h); NULL: not known */
 	void *who;
 };
@@ -24,22 +24,27 @@ struct file_request {
 NODISCARD int file_read(struct file *f, const struct file_request *q, struct reply *r);
 
 /*
- * Bytes that others have read, once more: no part of a reader's stream. Without the locks of other
- * programs, not for arrays. As with file_read there may be fewer, and reply_end must follow.
+ * Reads again what a reader has read, without being counted as part of its stream. Takes no locks
+ * of other programs; not for arrays. As with file_read there may be fewer bytes, and reply_end must
+ * follow.
  */
 NODISCARD int file_read_again(struct file *f, uint64_t at, uint64_t len, struct reply *r);
 
-/* The same as file_read into dst. Returns the number of bytes. */
+/* As file_read, into dst. Returns the number of bytes. */
 NODISCARD ssize_t file_read_at(struct file *f, uint64_t at, struct span dst);
 
 /* Reads dst.n bytes, all of them inside the file. Not for arrays. The lock is held. */
 NODISCARD int file_read_locked(struct file *f, uint64_t at, struct span dst);
 
-/* Decodes blocks into the cache, if the lock is free. Failures are left to whoever reads them. */
+/*
+ * Decodes blocks into the cache, if the lock is free. Failures are left to the reader that will
+ * meet them.
+ */
 void file_decode_ahead(struct file *f, uint64_t at, uint64_t len);
 
 /*
- * Reads bytes [lo, lo + dst.n) of chunk n as stored in the frame, by the cache. The lock is held.
+ * Reads bytes [lo, lo + dst.n) of chunk n as stored in the frame, through the cache. The lock is
+ * held.
  */
 NODISCARD int file_read_stored(struct file *f, uint32_t n, uint32_t lo, struct span dst);
 

@@ -5,7 +5,7 @@
 #include "fs/file/fetch.h"
 #include "fs/file/read.h"
 
-/* Adds bytes [lo, lo + len) of chunk n to the reply, the newest that there are. */
+/* Adds bytes [lo, lo + len) of chunk n to the reply, in their newest version. */
 NODISCARD int file_read_piece(struct fetch *x, uint32_t n, uint32_t lo, uint32_t len);
 
 /* Adds bytes [at, at + size) of the .npy file of an array to the reply; all are inside it. */

@@ -26,12 +26,12 @@ struct file_request;
 struct readahead {
 	pthread_mutex_t lock; /* for all below; only the pool's is taken under it */
 	pthread_cond_t idle;
-	unsigned jobs;        /* that the workers have: they keep the file open  */
+	unsigned jobs;        /* with the workers: they keep the file open */
 	unsigned clock;       /* requests so far                         */
 	struct stream {
 		uint64_t next;   /* where it is expected to continue        */
 		uint64_t run;    /* bytes read so far without a gap         */
-		uint64_t ahead;  /* the workers have been told up to here   */
+		uint64_t ahead;  /* jobs have been given out up to here     */
 		uint64_t last;   /* where the newest request began          */
 		uint64_t stride; /* from request to request; 0: unknown     */
 		unsigned hits;   /* how often the stride was right          */

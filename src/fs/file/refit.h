@@ -1,5 +1,5 @@
 /*
- * Chunks whose items do not suit the length of the file any more (frame/policy/policy.h): the
+ * Chunks whose item size no longer suits the length of the file (frame/policy/policy.h): the
  * reference could not read them, or not all slices of the file.
  */
 #ifndef FS_FILE_REFIT_H
@@ -8,8 +8,8 @@
 #include "fs/file/file.h"
 
 /*
- * Before a commit, after file_drain: stores such chunks anew, in a file of up to 16 MiB. After a
- * failure the next commit goes on with the rest. The gate is held for writing.
+ * Call before a commit, after file_drain: encodes and stores such chunks again, in files of up to
+ * 16 MiB. After a failure the next commit goes on with the rest. The gate is held for writing.
  */
 NODISCARD int file_refit(struct file *f);
 

@@ -2,8 +2,8 @@
  * The reply to a read: pieces in order, either decoded for this reply or in entries of the cache,
  * from which the kernel copies them.
  *
- * The entries are held until reply_end, which therefore comes after the reply has been sent, when
- * no lock is held. One thread at a time.
+ * The entries are held until reply_end, so call that after the reply has been sent, with no lock
+ * held. One thread at a time.
  */
 #ifndef FS_FILE_REPLY_H
 #define FS_FILE_REPLY_H
@@ -23,7 +23,7 @@ struct reply {
 	struct span room;    /* all of `own`, or the `dst` of reply_begin_at              */
 	size_t n;            /* bytes so far                                              */
 	bool copies;         /* everything is copied to `room`                            */
-	/* of the file: what the kernel should have, too, as more small reads of it are likely */
+	/* range of the file to push to the kernel, as more small reads of it are likely */
 	struct reply_push { uint64_t at, len; } push;
 	unsigned pieces, nheld;
 	struct iovec piece[REPLY_PIECES];
@@ -37,8 +37,8 @@ NODISCARD int reply_begin(struct reply *r, size_t size);
 void reply_begin_at(struct reply *r, struct span dst);
 
 /*
- * reply_room adds n bytes to the reply and returns where they are, for the caller to fill in; or
- * they are there already, filled in at the place that reply_next returned.
+ * reply_room adds n bytes to the reply and returns where they are, for the caller to fill in;
+ * unless it has filled them in before, at the place that reply_next returned.
  */
 struct span reply_room(struct reply *r, size_t n);
 struct span reply_next(const struct reply *r, size_t n);

@@ -1,8 +1,8 @@
 /*
- * Reads that take long. A request for an array may take a byte of each of 262,144 blocks, which are
- * decoded for it one after the other: minutes, whatever is cached. Only a few of these go on at a
- * time, other threads serve the kernel in their place (relief.h), and each ends when nobody wants
- * it any more.
+ * Reads that take long. A read of an array may need one byte from each of 262,144 blocks, which are
+ * decoded one after the other: minutes, whatever is cached. Only a few of these run at a time,
+ * other threads serve the kernel in their place (relief.h), and each ends when nobody wants it any
+ * more.
  *
  * Such a read holds the lock of its file for reading, as an array is never written.
  */
@@ -31,8 +31,8 @@ struct slow {
 };
 
 /*
- * To be called before each part of a read. May wait. -EINTR: nobody wants it any more. -EAGAIN: too
- * many wait already.
+ * Call before each part of a read. May wait. -EINTR: nobody wants it any more. -EAGAIN: too many
+ * are waiting already.
  */
 NODISCARD int slow_go_on(struct fs *fs, struct slow *s);
 

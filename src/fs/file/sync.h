@@ -1,6 +1,6 @@
 /*
- * From memory into the frame (drain.h), and from there to the disk (commit.h). What cannot go that
- * way: loss.h. Each function takes the gate, and waits: the caller holds no lock of ours.
+ * From memory into the frame (drain.h), and from there to the disk (commit.h). For what cannot be
+ * stored, see loss.h. Each function takes the gate, and waits: the caller holds no lock of ours.
  */
 #ifndef FS_FILE_SYNC_H
 #define FS_FILE_SYNC_H
@@ -26,8 +26,8 @@ NODISCARD int file_flush(struct file *f);
 NODISCARD int file_compact(struct file *f);
 
 /*
- * Takes a file off the list of those to commit (uncommitted.h), unless it has changes, or the log
- * has bytes of it; large gaps in its frame stay, which a sync would leave it there for.
+ * Takes a file off the list of those to commit (uncommitted.h), unless it has changes or the log
+ * has bytes of it. Unlike after a sync, large gaps in its frame do not keep it there.
  */
 void file_unlist(struct file *f);
 

@@ -1,6 +1,6 @@
 /*
- * The files that have something to commit, first those that have had it longest. The keeper commits
- * them, and whoever waits for memory has them flushed (fs/dirty/budget.h). Any thread.
+ * The files that have something to commit, those that have had it longest first. The keeper commits
+ * them, and a writer that waits for memory has them flushed (fs/dirty/budget.h). Any thread.
  */
 #ifndef FS_FILE_UNCOMMITTED_H
 #define FS_FILE_UNCOMMITTED_H
@@ -23,18 +23,18 @@ struct uncommitted {
 struct uncommitted_place {
 	struct file *newer, *older;
 	bool listed;
-	unsigned pins;   /* how many use the file, which must not be freed */
+	unsigned pins;   /* while there are any, the file is not freed     */
 	uint64_t ticket; /* when it was put at the end of the list         */
 };
 
-/* The file has changed since its last commit, or is clean again. */
+/* Call when the file has changed since its last commit, or is clean again. */
 void uncommitted_add(struct file *f);
 void uncommitted_remove(struct file *f);
 
 /*
- * The file that has been on the list longest, if it was put there before `ticket`; NULL: there is
- * none. It is moved to the end of the list, so that a loop with one ticket sees each file once, and
- * is not freed before uncommitted_unpin.
+ * The file that has been on the list longest, if it was put there before `ticket`; else NULL. It is
+ * moved to the end of the list, so that a loop with one ticket sees each file once, and is not
+ * freed before uncommitted_unpin.
  */
 struct file *uncommitted_pin_oldest(struct uncommitted *u, uint64_t ticket);
 /* The same for a file that has users. */
@@ -44,7 +44,7 @@ void uncommitted_unpin(struct file *f);
 /* The present ticket: older than that of any file that is put on the list from now on. */
 uint64_t uncommitted_ticket(struct uncommitted *u);
 
-/* For the last user of a file: waits until nobody has it pinned. */
+/* For the last user of a file: waits until it is no longer pinned. */
 void uncommitted_wait_unpinned(struct file *f);
 
 /* True: the file is neither on the list nor pinned, so it can be freed if it has no users. */

@@ -9,9 +9,9 @@
 #include "fs/file/file.h"
 
 /*
- * Where a change comes from: a request of an application, whose time is now, and which is told what
- * goes wrong; or the kernel's writeback cache. Of that the kernel sends the time later, and drops
- * what is refused (arrivals_refuse).
+ * Where a change comes from: an application's request, which happens now and is told of errors; or
+ * the kernel's writeback cache, for which the kernel sends the time later, and drops what we refuse
+ * (arrivals_refuse).
  */
 enum file_source { FILE_FROM_CALLER, FILE_FROM_WRITEBACK };
 
@@ -30,8 +30,8 @@ struct file_data {
 bool file_can_reach(struct file *f, uint64_t at, uint64_t n);
 
 /*
- * Returns the number of bytes written: all, or those before a failure. Of write-back, where not all
- * were written, the failure.
+ * Returns the number of bytes written: all, or those before a failure. For writeback the error,
+ * unless all were written.
  */
 NODISCARD ssize_t file_write(struct file *f, const struct file_data *d, enum file_source from);
 

@@ -5,14 +5,15 @@
 #include "fs/file/write.h"
 
 /*
- * budget_enter for a change of the file. If there is no memory because the disk is full, it waits
- * for room that a removed file may leave when it is closed (room.h).
+ * budget_enter for a change to the file. If there is no memory because the disk is full, waits for
+ * the space that a removed file may free when it is closed (room.h).
  */
 NODISCARD int file_enter_budget(struct file *f, uint64_t most, size_t data);
 
 /*
- * Writing a part of a chunk takes memory for all of it, several times over. -E2BIG: that is too
- * much. What a crash left in the log was accepted before, so it passes. The lock is held.
+ * Writing a part of a chunk takes memory for the whole chunk, several times over. -E2BIG: that is
+ * too much. What a crash left in the log was accepted before, so it always passes. The lock is
+ * held.
  */
 NODISCARD int file_check_memory(const struct file *f);
 
@@ -29,8 +30,8 @@ void file_shrink_back(struct file *f, uint64_t size);
 void file_note_change(struct file *f, enum file_source from);
 
 /*
- * Commits, so that the space of replaced chunks is free. While another program has the lock, the
- * file grows instead: nobody would repeat a write that is refused here.
+ * Commits, so that the space of replaced chunks becomes free. While another program has the lock,
+ * the file grows instead: a write that is refused here would not be repeated.
  */
 NODISCARD int file_commit_replaced(struct file *f);
 
