@@ -1,8 +1,8 @@
 /*
- * Which bytes of a file the kernel's cache has sent, and which not. That cache takes the data of
- * write(2) by itself, sends the pages later and in any order, and drops a page whose write was
- * refused (the disk is full). Such pages must not be replaced by zeros that nobody wrote. So three
- * lists name the bytes that are missing in front of newer ones:
+ * Which bytes of a file the kernel's writeback cache has sent, and which not. That cache accepts
+ * the data of write(2) by itself, sends the pages later and in any order, and drops a page whose
+ * write was refused (the disk is full). Such pages must not be replaced by zeros that nobody wrote.
+ * So three lists name the bytes that are missing before newer ones:
  *
  *   gaps     since the last full commit. They may still be on their way, so a partial commit ends
  *            before the first of them.
@@ -31,17 +31,20 @@
 
 struct arrivals {
 	struct missing gaps, blank, refused;
-	uint32_t refusals;     /* how often bytes were refused ...                        */
+	uint32_t refusals;     /* how many times bytes were refused ... ...               */
 	int error;             /* ... with which error the last time ...                  */
 	uint64_t refused_at;   /* ... and when (meter_now)                                */
-	uint64_t passed;       /* somebody has written on, up to here, a while later      */
+	uint64_t passed;       /* a while later, bytes up to here were written            */
 	uint64_t blank_at;     /* when `blank` last grew                                  */
 	uint64_t aged;         /* the file had this length ...                            */
 	uint64_t aged_at;      /* ... at this time. A while later its gaps are holes      */
 	bool cut;              /* the file was cut before `refused`, and nobody was told  */
 };
 
-/* The file was loaded again: nothing is missing. What handles know of refusals stays. */
+/*
+ * The file was loaded again: nothing is missing. Keeps the count of refusals, which handles
+ * compare.
+ */
 void arrivals_clear(struct arrivals *a);
 
 /* [lo, hi) was written to a file that ended at `size`. */
@@ -50,7 +53,7 @@ void arrivals_come(struct arrivals *a, uint64_t size, uint64_t lo, uint64_t hi);
 /* [lo, hi) is part of the file now, but nobody has written it. */
 void arrivals_lack(struct arrivals *a, uint64_t lo, uint64_t hi);
 
-/* [lo, hi) is not missing any more: somebody cut it off, or wants zeros there. */
+/* [lo, hi) is no longer missing: it was cut off, or is meant to be zeros. */
 void arrivals_release(struct arrivals *a, uint64_t lo, uint64_t hi);
 
 /* The file ends at `size` now. */

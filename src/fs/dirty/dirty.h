@@ -32,7 +32,7 @@ struct dirty_chunk {
 	uint32_t n; /* the chunk's number in the file */
 	/*
 	 * What the frame has of the chunk no longer fits the file: it has a wrong length, or was
-	 * made a hole to free its place (file/refit.c). No commit is made before this copy is
+	 * made a hole to free its space (file/refit.c). There is no commit before this copy is
 	 * stored.
 	 */
 	bool must_store;
@@ -71,7 +71,10 @@ struct dirty {
 	uint32_t held; /* how many wait, at most: some may have been dropped or cut       */
 };
 
-/* The newest copy of chunk n, or the FLUSHING one; NULL: there is none in memory. */
+/*
+ * dirty_find: the newest copy of chunk n in memory; dirty_find_flushing: the FLUSHING one. Else
+ * NULL.
+ */
 struct dirty_chunk *dirty_find(const struct dirty *d, uint32_t n);
 struct dirty_chunk *dirty_find_flushing(const struct dirty *d, uint32_t n);
 
@@ -79,8 +82,8 @@ struct dirty_chunk *dirty_find_flushing(const struct dirty *d, uint32_t n);
 NODISCARD int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct span dst);
 
 /*
- * Writes a piece to the DIRTY copy of its chunk: the bytes at `src`, or zeros if that is NULL. A
- * failure may come behind the first pages: then p->hi becomes the end of what was written.
+ * Writes a piece to the DIRTY copy of its chunk: the bytes at `src`, or zeros if that is NULL. It
+ * may fail after the first pages: then p->hi becomes the end of what was written.
  *
  * `own` is NULL, or the buffer that begins with `src`: if both it and the piece are as large as the
  * chunk, its memory becomes the chunk's without a copy, and *own is left empty. *out, here and
@@ -97,7 +100,7 @@ NODISCARD int dirty_get(struct file *f, uint32_t n, struct dirty_chunk **out);
 NODISCARD int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **out);
 
 /*
- * True: a FLUSHING chunk was cut off, or has changed its length since it was submitted. If it is
+ * True: the FLUSHING chunk was cut off, or has changed its length since it was submitted. If it is
  * still part of the file, there is a newer copy.
  */
 bool dirty_is_outdated(const struct file *f, const struct dirty_chunk *c);
@@ -109,8 +112,8 @@ bool dirty_has_kept(const struct file *f, const struct dirty_chunk *c);
 bool dirty_holds_up(const struct dirty *d);
 
 /*
- * The first chunk from `from` on that waits in memory although a reader of the frame on disk would
- * see zeros in its place, since no commit has shown any bytes there yet; UINT32_MAX: there is none.
+ * The first chunk from `from` on that waits in memory and in whose place a reader of the frame on
+ * disk would see zeros, since no commit has shown any bytes there yet; UINT32_MAX: there is none.
  */
 uint32_t dirty_first_unshown(const struct file *f, uint32_t from);
 
@@ -118,13 +121,15 @@ uint32_t dirty_first_unshown(const struct file *f, uint32_t from);
 void dirty_cut(struct dirty_chunk *c, uint32_t len);
 
 /*
- * Makes a copy that could not be stored DIRTY again, below what was written since. `c` is in no
- * set, and is taken. Cannot fail: the memory that it needs was allocated with what was written
- * since.
+ * Makes a copy that could not be stored DIRTY again, below what was written since. Takes `c`, which
+ * is in no set. Cannot fail: the memory for it was allocated along with what was written since.
  */
 void dirty_put_back_take(struct file *f, struct dirty_chunk *c);
 
-/* Frees a chunk that is in no set. dirty_free_stored: the frame has it now, under the lock. */
+/*
+ * Frees a chunk that is in no set. dirty_free_stored: of which the frame has the bytes now; under
+ * the lock.
+ */
 void dirty_free(struct file *f, struct dirty_chunk *c);
 void dirty_free_stored(struct file *f, struct dirty_chunk *c);
 

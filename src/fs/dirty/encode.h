@@ -18,8 +18,8 @@ enum encoded {
 };
 
 /*
- * Returns an enum encoded, or a failure. *damaged: what failed was reading the stored chunk below
- * dirty pages, so there is no point in trying again. Takes the file's lock for reading.
+ * Returns an enum encoded, or a failure. *damaged: the stored chunk below the dirty pages could not
+ * be read, so there is no point in retrying. Takes the file's lock for reading.
  */
 NODISCARD int encode_chunk(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 			   bool *damaged);

@@ -1,7 +1,6 @@
 /*
- * Memory for lists of ranges (touched.h, missing.h). Each file has a few, which are short as a
- * rule. Those that are not have a bound for all files together: a list that may not grow names more
- * than it has to.
+ * Memory for lists of ranges (touched.h, missing.h). Each file has a few, usually short. Longer
+ * ones share one bound for all files together: a list that may not grow names more than it has to.
  */
 #ifndef FS_DIRTY_LISTS_H
 #define FS_DIRTY_LISTS_H

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* So many ranges need no allocation. */
+/* This many ranges need no allocation. */
 #define MISSING_FEW 4u
 
 /* Above this number, or if there is no memory (lists.h), the last ranges are joined. */

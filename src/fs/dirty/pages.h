@@ -43,7 +43,7 @@ bool pages_agree(const struct dirty_pages *d, uint32_t lo, struct view v);
 /* Copies the parts of [lo, lo + dst.n) that the pages have to dst, over what is there. */
 void pages_overlay(const struct dirty_pages *d, uint32_t lo, struct span dst);
 
-/* Makes room for so many more pages. -ENOMEM. */
+/* Makes room for `more` further pages. -ENOMEM. */
 NODISCARD int pages_reserve(struct dirty_pages *d, uint32_t more);
 
 /* Inserts a page as page i, whose bytes are owned from then on. There must be room for it. */

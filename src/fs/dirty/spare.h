@@ -1,6 +1,6 @@
 /*
- * A pool of buffers of the size of a chunk. Getting fresh pages from the kernel for every chunk
- * took a sixth of the daemon's time when writing. Any thread.
+ * A pool of chunk-sized buffers. Getting fresh pages from the kernel for every chunk took a sixth
+ * of the daemon's time when writing. Any thread.
  */
 #ifndef FS_DIRTY_SPARE_H
 #define FS_DIRTY_SPARE_H

@@ -31,7 +31,7 @@ treap_order link_before;
 /* As inode_is_number. */
 bool table_is_of(const struct inode *n, const struct stat *st);
 
-/* Makes this the newest name, which comes first: it is the likeliest to be there. */
+/* Makes this the newest name, which comes first: it is the one most likely to exist. */
 void table_link_add(struct inode *n, struct inode *parent, const char *backing);
 
 /* Drops references. An inode without any is erased, and freed by table_unlock. */
@@ -45,7 +45,7 @@ void table_fd_unlist(struct inodes *t, struct inode *n);
 
 /*
  * Unlocks, and then frees what was erased. Not under the lock, since closing a file without a name
- * frees its room on the disk, which can take seconds for a large one.
+ * frees its space on the disk, which can take seconds for a large one.
  */
 void table_unlock(struct inodes *t);
 

@@ -1,11 +1,11 @@
 /*
  * The inodes that the kernel knows or that are open: lookup counts, names, descriptors, times.
  *
- * An inode lives while the kernel holds lookups of it, or a child or an open file refers to it. Who
- * drops the last of these references frees it, and decides that under the table lock. Descriptors
- * are a cache, since their number is limited and that of inodes is not: inode_pin opens one by name
- * if there is none, and checks that it is still the same file; the least recently used ones are
- * closed. While a frame is open, its descriptor belongs to the inode and stays.
+ * An inode lives while the kernel holds lookups of it, or a child or an open file refers to it. The
+ * thread that drops the last of these references frees it, and decides that under the table lock.
+ * Descriptors are a cache, since their number is limited and that of inodes is not: inode_pin opens
+ * one by name if there is none, and checks that it is still the same file; the least recently used
+ * ones are closed. While a frame is open, its descriptor belongs to the inode and stays open.
  */
 #ifndef FS_INODE_INODE_H
 #define FS_INODE_INODE_H
@@ -51,7 +51,7 @@ struct inode_key {
  *   READING    O_RDONLY  yes       yes       an open frame reads by it: it stays
  *   OPENED     as asked  no        yes       made for an open frame: it stays
  *
- * One that is pinned stays, too, and that of a file without a name.
+ * A descriptor that is pinned stays open, too, and so does that of a file without a name.
  *
  *   NONE -> PATH            inode_pin, inode_keep_take
  *   NONE -> PATH, READER    inode_from_entry: what the lookup has opened
@@ -63,7 +63,7 @@ struct inode_key {
  *   OPENED -> NONE, PATH    inode_demote; PATH if it is pinned, detached, or without a name
  */
 
-/* Why whoever opens the file has to wait (file/open.c). */
+/* Why an open of the file has to wait (file/open.c). */
 enum inode_busy {
 	INODE_NOT_BUSY,
 	INODE_PRELOADING, /* its only user puts its content into the kernel: ops/preload.h   */
@@ -97,7 +97,7 @@ struct inode_kernel {
 	bool untold, mistaken, guessed;
 };
 
-/* What the log has been told of the file, so as not to say it again. */
+/* What has been logged about the file, so as not to repeat it. */
 struct inode_told {
 	bool torn;                /* that it went back to an older root                   */
 	atomic_bool large_block;  /* that reading a block takes more memory than there is */
@@ -136,7 +136,7 @@ struct inode {
 	atomic_bool detached;
 	struct inode *next_detached, **detached_link;
 
-	/* Under this lock is all that follows; its place in the order: fs.h. */
+	/* Covers all that follows; fs.h has its place in the lock order. */
 	pthread_mutex_t lock;
 	struct file *file;        /* its frame, while that is open                         */
 	unsigned nopen;           /* users of `file`                                       */
@@ -147,9 +147,9 @@ struct inode {
 	struct inode_times times;
 	/*
 	 * How many changes of attributes and names there were, and how many of them are durable.
-	 * The first one counts for what there was before we knew the file: changes by an inode that
-	 * the kernel has forgotten, by an earlier mount, or by another program. For a file that was
-	 * made here, it is its name.
+	 * The first stands for all those from before we knew the file: by an inode that the kernel
+	 * has forgotten, by an earlier mount, or by another program. For a file that was made here,
+	 * it is its name.
 	 */
 	_Atomic uint32_t attr_changes, attr_synced;
 	bool made;                /* the file was created by a request of ours; fixed      */
@@ -166,7 +166,7 @@ struct inode {
 
 /*
  * Borrows the backing directory. The process may have `limit` descriptors: at most a quarter of
- * them are kept that nobody is using.
+ * them are kept open unused.
  */
 NODISCARD int inodes_open(struct inodes **t, struct backing *b, unsigned long limit);
 unsigned inodes_limit(const struct inodes *t);
@@ -199,23 +199,23 @@ bool inode_is_other(struct inodes *t, const struct inode *n, const struct entry 
  */
 bool inode_has_parted(struct inodes *t, const struct inode *n);
 
-/* True: these are the attributes of the inode's present file, as far as number and type tell. */
+/* True: by number and type, these are the attributes of the inode's present file. */
 bool inode_is_number(struct inodes *t, const struct inode *n, const struct stat *st);
 
 /*
- * To be called after a call that may have made such a copy: the inode takes over the number of the
- * file behind `fd`. -ESTALE: the inode has several names, and it is not known which is the copy's.
- * It is detached; whoever looks a name up again, as the kernel does then, gets another inode.
+ * Call after anything that may have made such a copy: the inode takes over the number of the file
+ * behind `fd`. -ESTALE: the inode has several names, and it is not known which is the copy's. It is
+ * detached; when the kernel looks a name up again, as it does then, it gets another inode.
  */
 NODISCARD int inode_renumber(struct inodes *t, struct inode *n, int fd);
 
 /*
  * The inodes with open handles or a kept file (file/kept.h), chained by next_open; NULL: there are
- * none. For the end, when no more requests are served.
+ * none. For the end of the mount, when requests are no longer served.
  */
 struct inode *inodes_all_open(struct inodes *t);
 
-/* The kind as which a frame with this device and inode number is open; NODE_PLAIN: none is. */
+/* The kind under which a frame with this device and inode number is open; NODE_PLAIN: none is. */
 enum node_kind inodes_open_kind(struct inodes *t, const struct stat *st);
 
 /* The inode is no longer found by its number: the next lookup of the file makes a new inode. */
@@ -228,8 +228,8 @@ void inode_detach(struct inodes *t, struct inode *n);
 void inode_give_up(struct inodes *t, struct inode *n);
 
 /*
- * True: it is detached, nobody has it open, and the kernel's size of it is wrong for good. With
- * -ESTALE the kernel looks the name up again, and finds the inode of now. Under n->lock.
+ * True: it is detached, nobody has it open, and the kernel's size of it is wrong for good. Answered
+ * with -ESTALE, the kernel looks the name up again, and finds the present inode. Under n->lock.
  */
 bool inode_is_past(const struct inode *n);
 
@@ -237,40 +237,42 @@ bool inode_is_past(const struct inode *n);
  * inode_get adds a reference, for a caller that has one. inode_put drops some, as the kernel
  * forgets many lookups at once; after the last one the inode is gone, and so may be its parents.
  * That can close the only descriptor of a removed file, which takes seconds if the file is large.
- * Not under n->lock, which goes with the inode.
+ * Not under n->lock, which is freed with the inode.
  */
 void inode_get(struct inodes *t, struct inode *n);
 void inode_put(struct inodes *t, struct inode *n, uint64_t refs);
 
 /*
  * Makes sure that the inode has a descriptor, O_PATH or better, which stays open until inode_unpin.
- * Returns it; it is the inode's, and may become one of another kind by inode_promote. -ESTALE: the
- * file has lost its name, or the name is that of another file. -EMFILE, and what openat fails with.
+ * Returns it; it stays the inode's, and inode_promote may change its kind. -ESTALE: the file has
+ * lost its name, or the name is now that of another file. -EMFILE, and the errors of openat.
  */
 NODISCARD int inode_pin(struct inodes *t, struct inode *n);
 void inode_unpin(struct inodes *t, struct inode *n);
 
-/* The same for a directory, with a descriptor that can also be read, if that is permitted. */
+/*
+ * The same for a directory, with a descriptor that can also be read, where permissions allow that.
+ */
 NODISCARD int inode_pin_reader(struct inodes *t, struct inode *n);
 
 /*
- * To be called before a descriptor is opened that stays open as long as an application has a file
- * or a directory open. -EMFILE: the rest is reserved for requests that need one briefly, so that
- * files can still be looked up, renamed and removed; a part of that may also be used for
- * directories, so that they can still be listed.
+ * Call before opening a descriptor that stays open as long as an application has a file or a
+ * directory open. -EMFILE: the rest is reserved for requests that need one briefly, so that files
+ * can still be looked up, renamed and removed; a part of that may also be used for directories, so
+ * that they can still be listed.
  */
 NODISCARD int inodes_room_for_file(struct inodes *t);
 NODISCARD int inodes_room_for_dir(struct inodes *t);
 
-/* Counts such descriptors that are not an inode's. */
+/* Adjusts the count of such descriptors that do not belong to an inode. */
 void inodes_others_add(struct inodes *t, int by);
 
 /*
  * For an open frame: opens the inode's descriptor for reading or writing (`flags`: O_RDONLY or
  * O_RDWR) instead of O_PATH. Returns it; it keeps its number until inode_demote. The second form
- * takes a descriptor of the file that is open already. -ESTALE: another program has given its name
- * to another file; the kernel looks that up then, and asks again. -EAGAIN: another program has a
- * lease on it (lease.h), and has been asked to give that up. Under n->lock: one at a time.
+ * takes over a descriptor of the file that is already open. -ESTALE: another program has given its
+ * name to another file; the kernel then looks the name up, and asks again. -EAGAIN: another program
+ * holds a lease on it (lease.h), and has been asked to give that up. Under n->lock: one at a time.
  */
 NODISCARD int inode_promote(struct inodes *t, struct inode *n, int flags);
 int inode_promote_to_take(struct inodes *t, struct inode *n, int fd);
@@ -278,13 +280,13 @@ void inode_demote(struct inodes *t, struct inode *n);
 
 /*
  * True: the frame is open, and another program has given its name to another file, or removed it.
- * Whoever opens the name now does not mean this one.
+ * An open of the name is no longer meant for this inode.
  */
 bool inode_was_replaced(struct inodes *t, struct inode *n);
 
 /*
- * Enclose a request that removes or changes names, until the inodes have been told. What is opened
- * meanwhile is not taken for a file whose name another program has given to another one.
+ * Enclose a request that removes or changes names, until the inodes have been told. Meanwhile a
+ * name that does not match its inode is not blamed on another program.
  */
 void inodes_rename_begin(struct inodes *t);
 void inodes_rename_end(struct inodes *t);
@@ -292,28 +294,28 @@ void inodes_rename_end(struct inodes *t);
 /* How many such requests there have been; 0: one is under way. */
 unsigned inodes_renames(const struct inodes *t);
 
-/* To be called when an inode has got a name in the backing directory, or lost one. */
+/* Call when an inode has gained or lost a name in the backing directory. */
 void inode_link_add(struct inodes *t, struct inode *n, struct inode *parent, const char *backing);
 void inode_link_remove(struct inodes *t, struct inode *n, struct inode *parent,
 		       const char *backing);
 
 /*
- * To be called after inode_from_entry, if names may have changed since the entry was found in
- * `dirfd`: a request that has taken the name away could not tell the inode, which got it only then.
- * False: it was taken away, and the inode does not have it.
+ * Call after inode_from_entry, if names may have changed since the entry was found in `dirfd`: a
+ * request that removed the name before the inode got it could not tell the inode. False: the name
+ * was removed, and the inode does not have it.
  */
 bool inode_link_check(struct inodes *t, struct inode *n, struct inode *parent, int dirfd,
 		      const char *backing);
 
 /*
  * Gives an O_PATH descriptor to an inode that has lost a name: without one it could never be opened
- * again, and its number might be given to another file. Where it has another name, and a descriptor
- * may be good for no other than that by which it was opened (FUSE), it has none afterwards, and the
- * next one is opened by that name.
+ * again, and its number might be given to another file. Where a descriptor may work only for the
+ * name by which it was opened (FUSE), an inode that has another name is left without one, and the
+ * next is opened by that name.
  */
 void inode_keep_take(struct inodes *t, struct inode *n, int fd);
 
-/* To be called when we have removed the last name of the inode. */
+/* Call when we have removed the last name of the inode. */
 void inode_nameless(struct inodes *t, struct inode *n);
 
 /* How many such files are not closed yet. *when: meter_now of the last such removal; 0: none. */
@@ -322,10 +324,10 @@ unsigned inodes_nameless(const struct inodes *t, uint64_t *when);
 /* The newest backing name of the inode, with its suffix; "" if it has none, as the root has. */
 void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1]);
 
-/* The same for log lines, which then say "(deleted file)" or "(root directory)". */
+/* The same for log lines, with "(deleted file)" or "(root directory)" in place of "". */
 void inode_log_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1]);
 
-/* True: more than `most` directories lie above its newest name, that of the mount among them. */
+/* True: more than `most` directories are above its newest name, counting the root of the mount. */
 bool inode_is_deeper(struct inodes *t, const struct inode *n, unsigned most);
 
 /* The newest name that an inode has in the backing directory, and where. */

@@ -12,14 +12,14 @@
 struct inode;
 
 /*
- * The attributes after our last own change or open, or when the file was first looked up. If they
+ * The attributes after our own last change or open, or when the file was first looked up. If they
  * were younger than a step of the file system's clock, a later change may have left them the same:
  * from `unsure` on they prove nothing, until they are looked at later, or a commit sets them.
  */
 struct inode_seen {
 	struct stat st;  /* st_ino 0: not yet */
 	uint64_t unsure; /* meter_now; 0: not unsure */
-	bool unread;     /* what they tell of could not be read; until it can be, or is opened */
+	bool unread;     /* the change that they show could not be read yet; an open clears it */
 };
 
 /* True: it was seen before, and has the same size and mtime. */
@@ -31,12 +31,12 @@ bool seen_is_same(const struct inode *n, const struct stat *st);
  */
 bool seen_is_foreign(const struct inode *n, const struct stat *st);
 
-/* True: it was seen before with these attributes, and they are not that young any more. */
+/* True: it was seen before with these attributes, and they are no longer that young. */
 bool seen_is_settled(const struct inode *n, const struct stat *st);
 
 /*
- * Notes the attributes for later comparisons. They are asked for before the content is read, so
- * that a change in between shows.
+ * Notes the attributes for later comparisons. Get them before reading the content, so that a change
+ * in between shows.
  */
 void seen_note(struct inode *n, const struct stat *st);
 

@@ -33,12 +33,12 @@ struct inode;
 struct inode_times {
 	struct timespec mtime, ctime;
 	bool pending; /* both are shown, and wait for a commit                            */
-	bool given;   /* while pending: mtime is newer than times_hold, by whatever means */
-	bool shadow;  /* `ctime` is shown in the place of `backing_ctime`                 */
+	bool given;   /* while pending: mtime was set or touched after times_hold         */
+	bool shadow;  /* `ctime` is shown in place of `backing_ctime`                     */
 	struct timespec backing_ctime;
 };
 
-/* To be called when the application has just changed the content. */
+/* Call when the application has just changed the content. */
 void times_touch(struct inode *n);
 
 /*
@@ -47,34 +47,34 @@ void times_touch(struct inode *n);
  */
 void times_touch_inode(struct inode *n);
 
-/* To be called before our own writes: until the commit the times stay as they are now. */
+/* Call before our own writes: until the commit the mount shows the times as they are now. */
 void times_hold(struct inode *n, int fd);
 
 /* Sets the mtime that is pending, if one is. */
 void times_set_mtime(struct inode *n, const struct timespec *mtime);
 
 /*
- * The application or the kernel sets atime and mtime, as with utimensat(2), but for UTIME_NOW as
- * the mtime. `ctime`: the one that the kernel has sent, to be shown; or NULL. While times are
+ * The application or the kernel sets atime and mtime, as with utimensat(2), except that mtime is
+ * never UTIME_NOW. `ctime`: the one that the kernel has sent, to be shown; or NULL. While times are
  * pending, the mtime is set by the commit. Returns the error of utimensat.
  */
 NODISCARD int times_set(struct inode *n, int fd, const struct timespec ts[2],
 			const struct timespec *ctime);
 
 /*
- * To be called after a write of our own that a commit follows only after a while: sets the mtime
- * that the commit will set, lest a daemon that is killed before it leaves that of the write. Does
- * nothing if none is pending.
+ * Call after a write of our own whose commit comes only after a while: sets the mtime that the
+ * commit will set, lest a daemon killed before then leave that of the write. Does nothing if none
+ * is pending.
  */
 void times_set_early(struct inode *n, int fd);
 
 /*
- * To be called if no commit will follow times_hold, since the frame has no changes. An mtime that
- * was set meanwhile is set on the file.
+ * Call if no commit will follow times_hold, since the frame has no changes. An mtime that was set
+ * meanwhile is applied to the file.
  */
 void times_release(struct inode *n, int fd);
 
-/* Replaces the times of the backing file in *st by the application's, where they differ. */
+/* Replaces the backing file's times in *st by the application's, where they differ. */
 void times_show(struct inode *n, struct stat *st);
 
 /* The mtime that the next commit will set; if none is pending, that of the backing file. */
