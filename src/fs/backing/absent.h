@@ -1,8 +1,8 @@
 /*
  * Names that did not exist a moment ago. The kernel looks up a name right before it creates it, and
- * lets nobody else into the directory in between. So a name that was just looked up in vain need
- * not be searched again under all of its suffixes. Only other programs could have created it
- * meanwhile, hence the short time.
+ * lets nobody else into the directory in between. So a name whose lookup has just failed need not
+ * be searched for again with every suffix. Only another program could have created it meanwhile,
+ * hence the short time.
  */
 #ifndef FS_BACKING_ABSENT_H
 #define FS_BACKING_ABSENT_H
@@ -10,7 +10,8 @@
 #include "fs/inode/inode.h"
 
 /*
- * How many names can be noted at a time: several threads create files. Others are searched again.
+ * How many names can be noted at a time, as several threads create files. Others are searched for
+ * again.
  */
 #define ABSENT_SLOTS 8
 
@@ -18,7 +19,7 @@ struct absent {
 	pthread_mutex_t lock; /* for all below; innermost */
 	unsigned next;        /* the slot that is used next, modulo their number */
 	struct absent_name {
-		const struct inode *parent; /* not looked at: it may be gone */
+		const struct inode *parent; /* never dereferenced: it may be gone */
 		uint32_t generation;        /* of the parent */
 		uint64_t when; /* meter_now */
 		char name[NAME_MAX + 1];

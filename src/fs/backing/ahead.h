@@ -1,6 +1,6 @@
 /*
- * Read-ahead for listings. What an entry is, its header says, and where that comes from a disk or
- * from another machine, whoever asks for one after the other waits for each. Here several threads
+ * Read-ahead for listings. What an entry is, its header says; where headers come from a disk or
+ * from another machine, reading one after the other means waiting for each. Here several threads
  * wait at a time; what they find is remembered (fs/backing/probe.h) for the listing that follows.
  */
 #ifndef FS_BACKING_AHEAD_H
@@ -23,19 +23,19 @@ struct ahead {
 	uint64_t waits;
 };
 
-/* How many threads there may be, the caller among them. Less than 2: it is not worth the while. */
+/* How many threads there may be, including the caller. Less than 2: not worthwhile. */
 unsigned ahead_threads(const struct finder *f);
 
 void ahead_open(struct ahead *a, const struct finder *finder, int dirfd);
 void ahead_close(struct ahead *a);
 
-/* Takes the entry, if it has a header to be read. -ENOMEM. */
+/* Adds the entry, if it has a header to be read. -ENOMEM. */
 NODISCARD int ahead_add(struct ahead *a, const struct dirent *d);
 
-/* Reads the headers of all. Returns how often a thread has waited, for a disk for example. */
+/* Reads all the headers. Returns how many times a thread has waited, for example for a disk. */
 uint64_t ahead_run(struct ahead *a);
 
-/* How often this thread has waited so far. */
+/* How many times this thread has waited so far. */
 uint64_t ahead_waits(void);
 
 #endif

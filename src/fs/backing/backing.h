@@ -27,8 +27,9 @@ struct backing {
 	bool is_root;    /* we run as root, and create files as their callers */
 	/*
 	 * The file system is known to keep inode numbers, even across mounts, and to have one for
-	 * all names of a file. FUSE may number files in the order of lookups, or be asked by names
-	 * for what was opened by them, and FAT numbers by the place of the directory entry.
+	 * all names of a file. FUSE may number files in the order of lookups, or access an open
+	 * file by the name with which it was opened; FAT numbers files by the position of the
+	 * directory entry.
 	 */
 	bool numbers_last;
 	_Atomic bool labelled; /* files may have SELinux labels             */
@@ -46,17 +47,17 @@ void backing_close(struct backing *b);
 /* FUSE_SUPER_MAGIC, which the headers of Linux 5.10 lack. */
 #define BACKING_FUSE 0x65735546
 
-/* True: it is on a file system of one of these n types (statfs(2), f_type). */
+/* True: `fd` is on a file system of one of these n types (statfs(2), f_type). */
 bool backing_is_on(int fd, const uint32_t *types, size_t n);
 
 /* Raises the soft limit of descriptors to the hard one. Returns the limit. */
 unsigned long backing_raise_nofile(void);
 
 /*
- * Gives the kernel's table of our descriptors its size, for at most `limit` of them. To be called
- * before there are threads, and after the last fork, which makes it small again: where a process
- * has threads the kernel waits for all processors each time when it doubles the table, and so does
- * whoever opens a file then, for 10 to 25 ms.
+ * Makes the kernel grow our descriptor table to its final size, at most `limit`. Call it before
+ * there are threads, and after the last fork, which shrinks the table: in a process with threads,
+ * the kernel waits for all processors whenever it doubles the table, which delays that open(2) by
+ * 10 to 25 ms.
  */
 void backing_reserve_fds(const struct backing *b, unsigned long limit);
 
@@ -71,7 +72,8 @@ NODISCARD int backing_find(const struct backing *b, int dirfd, const char *name,
 NODISCARD int backing_reopen(const struct backing *b, int fd, int flags);
 
 /*
- * For stat_fd, where a time does not fit the C library: it becomes the last (or first) that does.
+ * For stat_fd, where a time does not fit the C library's type: it becomes the last (or first) that
+ * does.
  */
 NODISCARD int backing_stat_wide(int fd, struct stat *st);
 
@@ -88,13 +90,13 @@ static inline bool same_time(struct timespec a, struct timespec b)
 }
 
 /*
- * True: a file that is changed now may keep this time stamp, since the clock of file systems
- * advances in steps, of less than BACKING_STEP_NS. A stamp in the future counts as fresh, too.
+ * True: a file that is changed now may keep this time stamp, since file systems' clocks advance in
+ * steps, of less than BACKING_STEP_NS. A stamp in the future counts as fresh, too.
  */
 #define BACKING_STEP_NS (50 * CLOCK_MS)
 bool backing_is_fresh(struct timespec stamp);
 
-/* True: such a failure says nothing about the file, and the next attempt may succeed. */
+/* True: this error says nothing about the file, and the next attempt may succeed. */
 bool backing_is_temporary(int rc);
 
 /*

@@ -1,11 +1,11 @@
 /*
  * Which daemon uses a directory. Either one daemon may write to it and everything below it, or
- * several may read: two writers would not know of each other's bytes. So each daemon has a lock on
- * its directory, and leaves marks (record locks) there and on every directory above. If two
+ * several may read: two writers would not know of each other's bytes. So each daemon locks its
+ * directory, and leaves marks (record locks) there and on every directory above. If two
  * directories, one above the other, are used by different users, that is allowed where the upper
  * one is only read, or where only its owner can write to the lower one.
  *
- * A directory that lies above or below only by way of a bind mount is not recognised as such. Other
+ * A directory that is above or below only through a bind mount is not recognised as such. Other
  * machines see a lock on the directory itself (machines.h).
  */
 #ifndef FS_BACKING_CLAIM_H
@@ -19,14 +19,14 @@
 struct holder {
 	bool elsewhere;    /* on another machine                 */
 	char at[PATH_MAX]; /* where its mount is, or its machine; "": not known */
-	const char *has;   /* for the message: "it", or which other directory it uses */
+	const char *has;   /* for the message: "it", or the other directory that is in use */
 };
 
 /*
  * Claims the directory; `shared`: to read only. backing_close gives it up. -EBUSY: another daemon
  * uses it. That is reported at once if the other's mount is there, and names the directory (if not,
  * or if it is on another machine, in 5 seconds); one that was just unmounted, or asked to end, may
- * still be writing, and is waited for, up to half a minute.
+ * still be writing, and is given up to half a minute.
  */
 NODISCARD int claim_take(struct backing *b, bool shared, struct holder *h);
 

@@ -28,7 +28,7 @@ struct finder {
 	const struct backing *backing;
 	struct probes *probes;
 	struct inodes *inodes;
-	bool ahead; /* nobody has asked yet (ahead.h): what cannot be read is not logged */
+	bool ahead; /* read-ahead (ahead.h): what cannot be read is not logged */
 };
 
 /*

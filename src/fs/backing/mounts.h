@@ -19,20 +19,21 @@ struct mount_line {
 	bool is_fuse;
 
 	/*
-	 * Borrowed from *m until the next line: its mount point, and of FUSE what its daemon says
-	 * that it shows, else "". Ours name the backing directory, unless -o fsname says otherwise.
+	 * Borrowed from *m until the next line: its mount point; and for FUSE its source as its
+	 * daemon has named it, else "". Ours name the backing directory, unless -o fsname says
+	 * otherwise.
 	 */
 	const char *at, *source;
 };
 
-/* False: the list cannot be read, and nothing is to be closed. */
+/* False: the list cannot be read, and mounts_close must not be called. */
 bool mounts_open(struct mounts *m);
 
 /* False: there are no more. mounts_find_fuse: of FUSE file systems with that device number. */
 bool mounts_next(struct mounts *m, struct mount_line *out);
 bool mounts_find_fuse(struct mounts *m, dev_t dev, struct mount_line *out);
 
-/* The first one is next, and the list as it is by then. */
+/* Starts again with the first mount, in the list as it is by then. */
 void mounts_rewind(struct mounts *m);
 
 void mounts_close(struct mounts *m);

@@ -17,9 +17,9 @@ struct probed {
 	uint64_t size;      /* decoded bytes; not for NODE_PLAIN */
 	uint32_t blocksize; /* for st_blksize                    */
 	bool in_use;        /* size and blocksize are not known here: ask the open file */
-	bool corrected;     /* size is what opening it has shown (probe_correct) */
+	bool corrected;     /* size is what an open has found (probe_correct) */
 	bool guess;         /* we may not read it: size is its stored size */
-	bool fresh;         /* backing_is_fresh when probed: a later change may not show */
+	bool fresh;         /* backing_is_fresh when probed: a later change may go unnoticed */
 };
 
 struct probes;
@@ -36,19 +36,19 @@ struct probe_entry {
 	const struct stat *st; /* its attributes                                     */
 	int *reader;           /* NULL, or -1: gets the descriptor that a frame was read by, if
 				* that was needed; the caller's from then on              */
-	bool silent;           /* an error is not logged: whoever asks next will meet it */
+	bool silent;           /* errors are not logged: the next probe will meet them */
 };
 
 /*
  * Sets *out to what the entry is. A frame that does not parse is NODE_PLAIN, which is logged once;
- * one that we may not read is what its name says; one that could not be read gives an error, which
- * is not remembered.
+ * one that we have no permission to read is what its name says; any other failure to read is an
+ * error, which is not remembered.
  */
 NODISCARD int probe_get(struct probes *p, const struct backing *b, const struct probe_entry *e,
 			struct probed *out);
 
 /*
- * Corrects the size of a frame by what opening it has shown: it went back to an older root, since a
+ * Corrects the size of a frame to what opening it has found: it went back to an older root, since a
  * chunk of the newest one never got to the disk. True: that was not known before.
  */
 bool probe_correct(struct probes *p, const char *name, const struct stat *st,

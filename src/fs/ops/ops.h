@@ -1,6 +1,6 @@
 /*
- * The FUSE callbacks. Each does the same: check, call a part below, unlock, reply once. What they
- * share is here; the callbacks are grouped by subject, a file for each group, and collected in the
+ * The FUSE callbacks. Each does the same: check, call a lower part, unlock, reply once. What they
+ * share is here; the callbacks are grouped by subject, one file per group, and collected in the
  * table of ops.c.
  */
 #ifndef FS_OPS_OPS_H
@@ -25,9 +25,9 @@ struct handle {
 	struct dir *dir;             /* a directory, else NULL                            */
 	int fd;                      /* a plain file, else -1                             */
 	bool writable;
-	_Atomic uint32_t losses;     /* how many of `file` it was told of: file_take_loss */
+	_Atomic uint32_t losses;     /* how many of `file` it has been told of: file_take_loss */
 	_Atomic uint32_t refusals;   /* the same of refused writes: file_accept_refused   */
-	_Atomic uint32_t closes;     /* how often a descriptor of it was closed           */
+	_Atomic uint32_t closes;     /* how many times a descriptor of it was closed      */
 	struct handle *next, **link; /* among those of the inode, under its lock          */
 };
 
@@ -37,8 +37,8 @@ static inline struct fs *ops_fs(fuse_req_t req)
 }
 
 /*
- * The inode that the kernel knows by this number, which is its address, and the other way round.
- * While a request names an inode the kernel has a reference to it, so no other is taken.
+ * The inode that the kernel knows by this number, which is its address, and vice versa. While a
+ * request names an inode the kernel holds a reference to it, so no further one is taken.
  */
 struct inode *ops_inode(struct fs *fs, fuse_ino_t ino);
 
@@ -88,28 +88,28 @@ NODISCARD int ops_attr(struct fs *fs, struct inode *n, struct stat *st);
 uint64_t ops_number(const struct fs *fs, const struct stat *st);
 
 /*
- * To be called when an attribute or a name of the file behind `fd` was changed. On overlayfs a copy
- * may have been made for that; if it is not known which name the copy has, the change stays all the
+ * Call when an attribute or a name of the file behind `fd` was changed. On overlayfs that may have
+ * made a copy of the file; if it is not known which name the copy has, the change remains all the
  * same (inode_renumber).
  */
 void ops_changed(struct fs *fs, struct inode *n, int fd);
 
 /*
- * Enclose what changes a plain file, by any descriptor: its attributes afterwards are those of our
- * change. If they differ later, another program has changed it. fd < 0: nothing was changed, or
- * the kernel is to look at it anew.
+ * Enclose a change of a plain file, by any descriptor: its attributes afterwards are taken as the
+ * result of our change. If they differ later, another program has changed it. fd < 0: nothing was
+ * changed, or the kernel is to revalidate the file.
  */
 void ops_plain_begin(struct inode *n);
 void ops_plain_end(struct inode *n, int fd);
 
 /*
- * Makes an inode of the entry, or finds it, with a new reference, and sets *out to what the kernel
- * is told. Takes e->fd.
+ * Makes or finds the inode of the entry, with a new reference, and sets *out to what the kernel is
+ * told. Takes e->fd.
  */
 NODISCARD int ops_enter(struct fs *fs, struct inode *parent, struct entry *e,
 			struct fuse_entry_param *out);
 
-/* The same for what has this name in the directory `dirfd`, which is `parent`. -ENOENT. */
+/* The same for the entry with this name in `dirfd`, the directory `parent`. -ENOENT. */
 NODISCARD int ops_enter_found(struct fs *fs, struct inode *parent, int dirfd, const char *name,
 			      struct fuse_entry_param *out);
 
@@ -125,9 +125,7 @@ NODISCARD int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *bo
 void ops_close_handle(struct fs *fs, struct handle *h);
 void ops_close_dir(struct fs *fs, struct dir *d);
 
-/*
- * Makes a handle of an inode, with a reference; NULL: out of memory. The kernel has it in fi->fh.
- */
+/* Makes a handle of an inode, with a reference, and puts it into fi->fh; NULL: out of memory. */
 struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_info *fi);
 
 /*
@@ -160,12 +158,12 @@ void ops_killpriv_truncated(fuse_req_t req, struct inode *n);
 bool ops_in_group(fuse_req_t req, gid_t gid);
 
 /*
- * To be called when the entry has been removed from the directory `parent`, or replaced: tells its
- * inode, if the kernel knows one. Takes e->fd.
+ * Call when the entry has been removed from the directory `parent`, or replaced: tells its inode,
+ * if the kernel knows one. Takes e->fd.
  */
 void ops_unlinked(struct fs *fs, struct inode *parent, struct entry *e);
 
-/* Closes the handles that the kernel had no time to release, and kept files (file/kept.h). */
+/* Closes the handles that the kernel has not released, and kept files (file/kept.h). */
 void ops_close_all(struct fs *fs);
 
 /* O_TMPFILE, which libfuse passes on from 3.17 on. */

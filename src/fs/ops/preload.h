@@ -23,10 +23,10 @@ struct inode;
 bool preload_suits(struct file *f);
 
 /*
- * To be called between file_get and the answer to OPEN, while n->busy is INODE_PRELOADING; resets
- * that. True: the kernel has the content now, and must be told to keep it. False: it must not keep
- * it: storing it failed, or another program has changed the file meanwhile, and the notice of that
- * came before these pages. A failure is not reported: whoever reads will meet it.
+ * Call between file_get and the answer to OPEN, while n->busy is INODE_PRELOADING; resets that.
+ * True: the kernel has the content now, and must be told to keep it. False: it must not keep it:
+ * storing it failed, or another program has changed the file meanwhile, and the notice of that came
+ * before these pages. A failure is not reported: the next read will meet it.
  */
 bool preload_run(struct fs *fs, struct inode *n, struct file *f);
 

@@ -1,9 +1,9 @@
 /*
- * A push: when small reads come back to a block, all of it is put into the kernel's page cache, so
- * that the reads that follow need no request. That takes about as long as answering one of them,
- * and is done after the read that has come back was answered. When a file has had many small reads,
- * the blocks around the last one are pushed as well: the core that decodes them would only wait for
- * the next request.
+ * A push: when small reads come back to a block, the whole block is put into the kernel's page
+ * cache, so that the reads that follow need no request. That takes about as long as answering one
+ * of them, and is done after answering the read that came back. When a file has had many small
+ * reads, the blocks around the last one are pushed as well: the core that decodes them would only
+ * wait for the next request.
  *
  * A push overwrites what the kernel's cache has, and may extend the file there. So only files that
  * nobody has open for writing are pushed. A request that opens the file, or sets its size, during a
@@ -51,24 +51,24 @@ struct push {
 };
 
 /*
- * To be called before a request opens the inode's file, or sets its size by name. 0: it may go on,
- * and no push begins before push_leave. 1: a push is under way. The request was copied, another
- * thread will call its `serve`, and the caller is done with it. -ENOMEM. If d is NULL, -ESTALE
- * instead of 1: the kernel then looks the name up, and asks again.
+ * Call before a request opens the inode's file, or sets its size by name. 0: it may go on, and no
+ * push begins before push_leave. 1: a push is under way. The request was copied, another thread
+ * will call its `serve`, and the caller is done with it. -ENOMEM. If d is NULL, -ESTALE instead of
+ * 1: the kernel then looks the name up, and asks again.
  */
 NODISCARD int push_enter(struct fs *fs, struct inode *n, const struct deferred *d);
 void push_leave(struct inode *n);
 
 /*
- * To be called before a read of inode n is answered, while its handle certainly exists. True:
- * push_run has to follow, after the answer and reply_end.
+ * Call before a read of inode n is answered, while its handle certainly exists. True: push_run has
+ * to follow, after the answer and reply_end.
  */
 bool push_begin(struct fs *fs, struct inode *n, const struct reply *answer, struct push *p);
 
-/* `room`: an empty reply of this thread. A failure is not reported: whoever reads will meet it. */
+/* `room`: an empty reply of this thread. A failure is not reported: the next read will meet it. */
 void push_run(struct fs *fs, struct push *p, struct reply *room);
 
-/* Before the session ends: waits for the push that is under way, and no other begins. */
+/* Call before the session ends: waits for the push that is under way, and prevents any other. */
 void push_end(struct fs *fs);
 
 #endif
