@@ -12,10 +12,10 @@ void file_enter_alone(struct file *f)
 	/* The gate does not keep a writer of another file from flushing this one. */
 	while (f->dirty.flushing.count) {
 		pthread_rwlock_unlock(&f->lock);
-		IGNORE(flush_wait(f)); /* it will be tried again */
+		IGNORE(flush_wait(f)); /* it will be retried */
 		pthread_rwlock_wrlock(&f->lock);
 	}
-	touched_whole(&f->unsynced.touched); /* whoever wants to be alone changes more than bytes */
+	touched_whole(&f->unsynced.touched); /* changes made here go beyond bytes */
 }
 
 void file_leave_alone(struct file *f)
@@ -32,7 +32,7 @@ static int enter(struct file *f)
 	return file_check_change(f);
 }
 
-/* `changed`: something was, also if the rest has failed. */
+/* `changed`: something was changed, even if the rest has failed. */
 static int leave(struct file *f, int rc, bool changed)
 {
 	pthread_rwlock_unlock(&f->lock);
@@ -50,8 +50,8 @@ static int resize(struct file *f, uint64_t size)
 }
 
 /*
- * The last chunk comes into memory when its length changes. Where nothing that waits can be stored
- * this goes on all the same: it may be what makes room.
+ * The last chunk is loaded into memory when its length changes. If budget_enter fails because
+ * nothing that waits can be stored, this goes on all the same: it may be what makes room.
  */
 int file_truncate(struct file *f, uint64_t size)
 {
@@ -77,7 +77,7 @@ static int extend(struct file *f, uint64_t size)
 
 int file_extend(struct file *f, uint64_t size)
 {
-	uint64_t most = f->chunk_size; /* for the last chunk, when it gets longer */
+	uint64_t most = f->chunk_size; /* for the last chunk, if it gets longer */
 
 	TRY(file_enter_budget(f, most, 0));
 	int rc = enter(f);
@@ -126,7 +126,7 @@ static int zero(struct file *f, uint64_t at, uint64_t len, bool *any)
 
 int file_zero(struct file *f, uint64_t at, uint64_t len)
 {
-	uint64_t most = 2 * (uint64_t)f->chunk_size; /* for those at both ends of the range */
+	uint64_t most = 2 * (uint64_t)f->chunk_size; /* for the chunks at both ends of the range */
 	bool any = false;
 
 	TRY(file_enter_budget(f, most, 0));

@@ -22,13 +22,13 @@ void file_close(struct file *f)
 		inode_demote(inodes, n);
 }
 
-/* At the last close: so often, and so long each time. */
+/* At the last close: how many times to wait for a descriptor, and how long each time. */
 #define WAITS 100
 #define WAIT_NS (CLOCK_SECOND / 20)
 
 /*
- * To be called after a try that ended with rc. True: try again, since it has found no free
- * descriptor, and others have had time to close theirs. Not when the mount is ending: nobody will.
+ * Call after a try that returned rc. True: try again; there was no free descriptor, and others have
+ * had time to close theirs. Not when the mount is ending: then none will be closed.
  */
 static bool descriptor_soon(struct fs *fs, unsigned *waits, int rc)
 {
@@ -41,7 +41,7 @@ static bool descriptor_soon(struct fs *fs, unsigned *waits, int rc)
 
 /*
  * A commit opens the lock file of other programs, if there is one by now. That fails while
- * applications have as many files open as there may be; but they often close many at a time.
+ * applications have as many files open as the limit allows; but they often close many at a time.
  */
 static int sync_at_last(struct file *f)
 {
@@ -55,9 +55,9 @@ static int sync_at_last(struct file *f)
 }
 
 /*
- * The last close. Everything is stored in the frame, even of a file without a name, since somebody
- * may open it again by an O_PATH descriptor. But its records in the intent log are not needed any
- * more: after a crash nobody could find the file. False: the file has to be kept open (kept.h).
+ * The last close. Everything is stored in the frame, even if the file has no name, since it may be
+ * opened again by an O_PATH descriptor. But the records of such a file in the intent log are no
+ * longer needed: after a crash nobody could find it. False: the file has to be kept open (kept.h).
  */
 static bool finish(struct file *f)
 {
@@ -77,7 +77,7 @@ static bool finish(struct file *f)
 	return true;
 }
 
-/* Closes the file, which has no users any more, and notes in its inode what the next one needs. */
+/* Closes the file, which has no more users, and notes in its inode what the next open needs. */
 static void close_inode_locked(struct file *f)
 {
 	struct inode *n = f->inode;
@@ -97,7 +97,7 @@ static void close_inode_locked(struct file *f)
 }
 
 /*
- * Ends the use of whoever is the only one, or the only one beside users that have come meanwhile.
+ * Drops the use of the only user, or of the one that was the only one until others came meanwhile.
  * The last commit is not made under n->lock, which it needs for the times: users may come and go.
  */
 static void put_last(struct file *f)
@@ -128,7 +128,7 @@ void file_put(struct fs *fs, struct inode *n)
 	pthread_mutex_lock(&n->lock);
 	struct file *f = n->file;
 	assert(f && n->nopen > 0);
-	/* A kept file has one more use, the daemon's. If it need not be kept, both end now. */
+	/* A kept file has one more user, the daemon. If it need not be kept, both uses end now. */
 	bool kept = n->nopen == 2 && kept_take_idle(f);
 	bool last = n->nopen == 1 || kept;
 	if (n->nopen > 1)

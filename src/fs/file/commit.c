@@ -58,7 +58,7 @@ int file_put_caps_back(struct file *f, enum durability how)
 {
 	int rc = caps_put_back(f->inode, f->fd);
 
-	if (how == COMMIT_PART) /* workers go on writing to the file: they are put back again */
+	if (how == COMMIT_PART) /* workers go on writing to the file: they will be restored again */
 		return 0;
 	caps_forget(f->inode);
 	if (rc < 0)
@@ -67,9 +67,9 @@ int file_put_caps_back(struct file *f, enum durability how)
 }
 
 /*
- * A commit's fdatasync makes the file's length durable, and with it, in the journals that we know,
- * what came before that: the name of a file made here. An empty file got its length, that of an
- * empty frame, before its name.
+ * A commit's fdatasync makes the file's length durable, and with it, in the journalling file
+ * systems that we know, what came before that: the name of a file made here. An empty file got its
+ * length, that of an empty frame, before its name.
  */
 static void name_synced(struct file *f)
 {
@@ -80,8 +80,8 @@ static void name_synced(struct file *f)
 }
 
 /*
- * Right before the backing file is changed. Drops the note if another program has replaced the root
- * since. The lock is held for writing.
+ * Call right before the backing file is changed. Drops the note if another program has replaced the
+ * root since. The lock is held for writing.
  */
 static void note_own_caps(struct file *f)
 {
@@ -143,9 +143,9 @@ static bool might_write(struct file *f, enum durability how)
 }
 
 /*
- * True: the file may be written to though nobody has changed it. That takes mtime, set-id bits and
- * capabilities away, which who is not root may not be able to give back. Where a commit of ours did
- * so before, no harm is left to do.
+ * True: the file may be written to though nobody has changed it. That takes away mtime, set-id bits
+ * and capabilities, which a daemon that is not root may be unable to restore. Where a commit of
+ * ours did so before, no harm is left to do.
  */
 static bool is_harmless(const struct file *f)
 {
@@ -168,7 +168,7 @@ bool file_wants_header(const struct file *f)
 	return frame_recovered(f->frame) && is_harmless(f);
 }
 
-/* After a sync: the root on disk is to say that it is durable. */
+/* After a sync: makes the root on disk say that it is durable. */
 static int vouch(struct file *f, bool *writes)
 {
 	if (!file_wants_vouch(f))
@@ -248,8 +248,8 @@ int file_commit_part(struct file *f)
 		if (held_up)
 			(void)flush_submit_batch(f, FLUSH_ALL);
 		/*
-		 * Held up: the commit does without what fails. Suspect: chunks in flight may be
-		 * those whose sync failed.
+		 * Held up: the commit leaves out what fails. Suspect: chunks in flight may be those
+		 * whose sync failed.
 		 */
 		if (held_up || suspect)
 			IGNORE(flush_wait(f));
@@ -260,8 +260,8 @@ int file_commit_part(struct file *f)
 }
 
 /*
- * Makes the root on disk durable. What waits for that is free afterwards, and goes back to the
- * disk.
+ * Makes the root on disk durable. Space that waits for that is free afterwards, and is returned to
+ * the disk.
  */
 static int sync_root(struct file *f)
 {
@@ -276,7 +276,7 @@ static int sync_root(struct file *f)
 	return rc;
 }
 
-/* Commits and syncs: everything that waits for a durable root is free afterwards. */
+/* Commits and syncs: all space that waits for a durable root is free afterwards. */
 static int free_waiting(struct file *f)
 {
 	TRY(file_commit_gated(f, COMMIT_PART));
@@ -284,9 +284,9 @@ static int free_waiting(struct file *f)
 }
 
 /*
- * First only a sync, since the commit may need the very room that waits for the root before it.
- * After a failed sync no root may point to what it has lost; then this is left to the commit. A
- * commit that would free nothing is not made: it would only show zeros where chunks found no room.
+ * First only a sync, since the commit may need the very space that waits for the root before it.
+ * After a failed sync no root may point to what it has lost; that is left to the commit. A commit
+ * that would free nothing is not made: it would only show zeros where chunks found no room.
  */
 int file_make_room(struct file *f)
 {

@@ -10,7 +10,7 @@
 #include "fs/workspace.h"
 
 /*
- * The most that one request copies, so that its thread is free soon: the caller comes back for
+ * The most that one request copies, so that its thread is soon free: the caller comes back for
  * more.
  */
 #define COPY_MOST (256u << 20)
@@ -21,10 +21,10 @@
 #define RAW_MOST (8u << 20)
 
 /*
- * The most that each buffer keeps for the next copy: all that a small file takes. From here on
- * malloc gives what is freed back to the system (main.c). Any of the threads that serve may get the
- * next copy, and the kernel wakes them in turn: a few copies would leave two buffers of a chunk in
- * each of them. Fresh pages cost once a request, which may be of 256 MiB.
+ * The most that each buffer keeps for the next copy: all that a small file takes. From this size on
+ * malloc returns freed memory to the system (main.c). Any of the threads that serve may get the
+ * next copy, and the kernel wakes them in turn: a few copies would leave two chunk-sized buffers in
+ * each of them. Fresh pages cost only once per request, which may copy 256 MiB.
  */
 #define COPY_KEEP (256u << 10)
 
@@ -34,13 +34,13 @@ struct raw_chunk {
 	uint32_t len;       /* its decoded bytes               */
 	uint32_t size;      /* the chunk size that n counts in */
 	struct view stored; /* no bytes: a hole                */
-	uint64_t borrowed;  /* memory, of the cache's share    */
+	uint64_t borrowed;  /* memory from the cache's share   */
 	struct policy_origin origin;
 };
 
 /*
- * True: both files have a chunk border at these offsets, and if the source's chunk is short, it is
- * the end of what is copied. Sets *from, the source's chunk, and what the target's is to be.
+ * True: both files have a chunk border at these offsets, and the source's chunk is not longer than
+ * what is left to copy. Sets *from to the source's chunk, and describes the target's in *to.
  */
 static bool is_whole_chunk(const struct file_copy *c, uint64_t done, uint32_t *from,
 			   struct raw_chunk *to)
@@ -61,8 +61,9 @@ static bool is_whole_chunk(const struct file_copy *c, uint64_t done, uint32_t *f
 }
 
 /*
- * A chunk that takes more than any thread may take is held in what the cache lends. Not waiting for
- * that: with the chunk in it this thread waits for the target. False: too much is lent already.
+ * A chunk larger than any thread may keep is held in memory that the cache lends. This does not
+ * wait for a loan, since the thread will hold it while it waits for the target. False: too much is
+ * on loan already.
  */
 static bool borrow(struct fs *fs, struct raw_chunk *to)
 {
@@ -117,7 +118,7 @@ static int read_raw(const struct file_copy *c, uint64_t done, struct workspace *
 	return rc;
 }
 
-/* Do the rules of policy.h allow this chunk in the file? */
+/* 1: the rules of policy.h allow this chunk in the file. 0: they do not. */
 static int admit(struct file *f, const struct raw_chunk *c, uint64_t size)
 {
 	struct policy_guest g = {.origin = &c->origin,
@@ -145,7 +146,7 @@ static int admit(struct file *f, const struct raw_chunk *c, uint64_t size)
 	return 1;
 }
 
-/* As admit; 0 also where the chunk would not fill its place. -EFBIG. */
+/* As admit; also 0 where the chunk would not fill its place. -EFBIG. */
 static int fits(struct file *f, const struct raw_chunk *c, uint64_t end)
 {
 	uint64_t size = frame_size(f->frame);
@@ -159,7 +160,7 @@ static int fits(struct file *f, const struct raw_chunk *c, uint64_t end)
 	return admit(f, c, max_u64(size, end));
 }
 
-/* To free space of the frame, which is *p then. */
+/* Writes to free space of the frame; *p says where. */
 static int store(struct file *f, uint32_t n, struct view stored, struct frame_place *p)
 {
 	caps_note(f->inode, f->fd);
@@ -197,7 +198,10 @@ static int put_locked(struct file *f, const struct raw_chunk *c)
 	return rc < 0 ? rc : 1;
 }
 
-/* Alone with the file, and in its sidecar, to store to the frame. *how: for leave, in any case. */
+/*
+ * Enters the file alone, and its sidecar for storing. *how: for leave, which must follow even a
+ * failure.
+ */
 static int enter(struct file *f, enum sidecar_entered *how)
 {
 	int entered;
@@ -242,7 +246,7 @@ static int put_alone(struct file *f, const struct raw_chunk *c)
 	return rc;
 }
 
-/* More often than another program changes a file between two looks at it. */
+/* More times than another program is likely to change a file between two looks at it. */
 #define STALE_TRIES 8
 
 static int put_in_budget(struct file *f, const struct raw_chunk *c)
@@ -251,7 +255,7 @@ static int put_in_budget(struct file *f, const struct raw_chunk *c)
 
 	TRY(file_enter_budget(f, most, c->stored.n));
 	int rc = put_alone(f, c);
-	/* What another program wrote is read first, unless changes of ours wait for that frame. */
+	/* -ESTALE: what another program wrote has to be read first, unless changes of ours wait. */
 	for (int i = 1; rc == -ESTALE && i < STALE_TRIES && !file_changed(f); i++)
 		rc = put_alone(f, c);
 	budget_leave(f->fs->budget, most);
@@ -259,8 +263,8 @@ static int put_in_budget(struct file *f, const struct raw_chunk *c)
 }
 
 /*
- * Replaces chunk c->n of the file by this one; the file grows if that ends behind its end. 1: done.
- * 0: the chunk does not fit there, and its bytes have to be copied instead.
+ * Replaces chunk c->n of the file by this one; the file grows if the chunk ends beyond its end. 1:
+ * done. 0: the chunk does not fit there, and its bytes have to be copied instead.
  */
 static int put_chunk(struct file *f, const struct raw_chunk *c)
 {
@@ -273,7 +277,7 @@ static int put_chunk(struct file *f, const struct raw_chunk *c)
 	return rc;
 }
 
-/* 1: copied. 0: to be copied by bytes. */
+/* 1: copied. 0: it has to be copied as bytes. */
 static int copy_chunk(struct file_copy *c, uint64_t done, struct raw_chunk *to)
 {
 	struct workspace *ws = workspace_get();

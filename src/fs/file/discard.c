@@ -20,8 +20,8 @@ static void drop_dirty(struct file *f)
 }
 
 /*
- * As file_enter_alone; and nobody can open or close the file, since n->lock is held as well. It is
- * taken before the file's lock, but not while chunks are waited for.
+ * As file_enter_alone; and the file cannot be opened or closed, since n->lock is held as well. That
+ * comes before the file's lock, but is not held while waiting for chunks.
  */
 static void enter_sealed(struct file *f)
 {
@@ -57,7 +57,7 @@ static void discard(struct file *f)
 	drop_dirty(f);
 	if (frame_compare_root(f->frame) != ROOT_OTHER) /* workers may have stored something */
 		IGNORE(file_put_caps_back(f, COMMIT_LATER));
-	IGNORE(stat_fd(f->fd, &st)); /* before it is read: what changes meanwhile is noticed */
+	IGNORE(stat_fd(f->fd, &st)); /* before reading it, so that a change in between is noticed */
 	f->lost = file_load_again(f) < 0;
 	uncommitted_remove(f);
 	n->times.pending = false;
@@ -104,7 +104,7 @@ static bool is_last(const struct file *f)
 	return f->inode->nopen == 1;
 }
 
-/* Cuts off what did not get into the frame, and would go on taking room on the disk. */
+/* Cuts off what did not get into the frame, and would go on taking space on the disk. */
 static void cut_end(struct file *f)
 {
 	caps_note(f->inode, f->fd);

@@ -14,21 +14,22 @@ static unsigned count_dirty(struct file *f)
 	return n;
 }
 
-/* How far the batches have got. */
+/* The progress of the batches. */
 struct batches {
 	unsigned most;    /* chunks in the next batch                             */
-	unsigned waiting; /* chunks that are DIRTY still                          */
+	unsigned waiting; /* chunks that are still DIRTY                          */
 	unsigned stuck;   /* `waiting` when room was last made inside the file    */
 };
 
 /*
  * Plans the next batch, after one in which `landed` chunks have been stored. On a full disk it has
- * at most twice as many chunks as have found room in this one: to send all of them each time would
- * encode the same chunks over and over for the few that find room, in time that grows with the
- * square of the file.
+ * at most twice as many chunks as found room in this one: sending all of them each time would
+ * encode the same chunks over and over for the few that find room, in time quadratic in the size of
+ * the file.
  *
  * True: the disk was full, but another batch is worth a try, since room was made inside the file,
- * or chunks that have not been tried may be small enough. False once no chunk gets stored that way.
+ * or chunks that have not been tried may be small enough. False once no chunk can be stored that
+ * way.
  */
 static bool plan_batch(struct file *f, struct batches *b, int rc, unsigned landed)
 {
@@ -53,7 +54,7 @@ int file_drain(struct file *f)
 {
 	struct batches b = {.most = FLUSH_ALL, .stuck = UINT_MAX};
 
-	IGNORE(flush_wait(f)); /* what failed before is DIRTY again and gets its next try now */
+	IGNORE(flush_wait(f)); /* what failed before is DIRTY again and is retried now */
 	b.waiting = count_dirty(f);
 	for (;;) {
 		unsigned before = b.waiting;
@@ -65,7 +66,7 @@ int file_drain(struct file *f)
 			continue;
 		TRY(rc);
 		if (!flushing) {
-			assert(!b.waiting); /* of what is DIRTY each batch sends something */
+			assert(!b.waiting); /* while anything is DIRTY, each batch sends some */
 			return 0;
 		}
 		if (b.waiting && f->wants_commit)

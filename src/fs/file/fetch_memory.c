@@ -36,7 +36,7 @@ void fetch_use_memory(struct fetch *x)
 void fetch_give_memory(struct fetch *x, uint64_t keep)
 {
 	if (x->memory > keep) {
-		scratch_trim(x->ws->scratch); /* others may be using what else the workspace has */
+		scratch_trim(x->ws->scratch); /* other parts of the workspace may be in use */
 		uint64_t used = min_u64(x->used, keep);
 		large_give(x->f->fs->large, x->memory - keep, x->used - used);
 		x->used = used;
@@ -44,7 +44,7 @@ void fetch_give_memory(struct fetch *x, uint64_t keep)
 	}
 }
 
-/* Once for each file: readers try again, page by page. */
+/* Logged once for each file: readers try again, page by page. */
 static void refuse(struct fetch *x, uint64_t bytes)
 {
 	struct fs *fs = x->f->fs;
@@ -65,7 +65,7 @@ int fetch_take_memory(struct fetch *x)
 	uint64_t want = x->want;
 
 	if (!want)
-		return 0; /* somebody else's fill was refused; ours need not be */
+		return 0; /* another reader's fill was refused; ours need not be */
 	assert(want > x->memory);
 	x->want = 0;
 	fetch_give_memory(x, 0);

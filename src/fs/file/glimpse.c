@@ -1,7 +1,7 @@
 #include "fs/file/glimpse.h"
 
 #define WHOLE 1024 /* shares are fractions of this                     */
-#define LATELY 32  /* over about so many reads the running share is taken */
+#define LATELY 32  /* about how many reads a running share covers */
 
 static bool note(struct glimpses *g, uint64_t owner, uint32_t block)
 {
@@ -15,7 +15,7 @@ static bool note(struct glimpses *g, uint64_t owner, uint32_t block)
 	return there;
 }
 
-/* Counts one more read, which `did` or did not, in a running share. Returns it. */
+/* Counts one more read, for which `did` holds or not, in a running share. Returns the share. */
 static int share_of(atomic_int *share, bool did)
 {
 	int now = atomic_load_explicit(share, memory_order_relaxed);

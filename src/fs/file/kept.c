@@ -7,7 +7,7 @@
 
 bool kept_suits(struct file *f, int rc)
 {
-	/* Whoever opens a file that was cut waits until it is closed (INODE_ENDING). */
+	/* Not if it was cut: whoever opens it waits until it is closed (INODE_ENDING). */
 	return err_is_full(rc) && f->fs->keeper && !f->lost && !f->arrivals.cut && file_in_log(f) &&
 	       file_has_a_name(f);
 }
@@ -18,7 +18,7 @@ void kept_add(struct file *f)
 
 	inode_get(f->fs->inodes, f->inode);
 	f->kept = true;
-	if (f->told_kept) /* a reader has closed it since */
+	if (f->told_kept) /* it was kept before, and a reader has closed it since */
 		return;
 	f->told_kept = true;
 	inode_log_name(f->fs->inodes, f->inode, name);
@@ -27,7 +27,7 @@ void kept_add(struct file *f)
 		name);
 }
 
-/* True: it was kept, and is not any more: its use and the reference are the caller's. */
+/* True: it was kept, and no longer is: its count and the reference are now the caller's. */
 static bool take(struct file *f)
 {
 	bool was = f->kept;

@@ -13,7 +13,7 @@ static int open_sparse(struct file *f, int fd)
 	return dirfd < 0 ? -errno : frame_open_sparse_take(&f->frame, dirfd);
 }
 
-/* Its chunks can change without the directory changing: nothing cached is kept. */
+/* Its chunks can change without the directory changing: nothing that was cached is reused. */
 static int load_sparse(struct file *f)
 {
 	struct inodes *inodes = f->fs->inodes;
@@ -40,8 +40,8 @@ static void tell_torn(struct file *f)
 }
 
 /*
- * A file that was created just before a power failure may have its name but no bytes. Its frame is
- * created by the first writer.
+ * A file that was created just before a power failure may have a name but no bytes. Its first
+ * writer creates the frame.
  */
 static int open_unborn(struct file *f, struct io *io)
 {
@@ -65,10 +65,10 @@ static void follow_frame(struct file *f)
 		frame_set_latest(f->frame);
 	struct settings s = file_settings(f);
 	policy_follow(&f->policy, &s, f->frame);
-	/* A frame without one can only be read, but a write that is on its way divides by this. */
+	/* A frame without one can only be read, but a write under way divides by this. */
 	if (frame_info(f->frame)->chunk_size)
 		f->chunk_size = frame_info(f->frame)->chunk_size;
-	f->dirty.next = frame_nchunks(f->frame); /* the first that it may grow by */
+	f->dirty.next = frame_nchunks(f->frame); /* the first chunk that it may grow by */
 	arrivals_clear(&f->arrivals);
 	f->maybe_typed = true;
 	f->maybe_foreign = frame_info(f->frame)->type_size == 1 || frame_is_part(f->frame);
@@ -91,15 +91,15 @@ static int open_contiguous(struct file *f, int fd)
 	else
 		io_close(io);
 	TRY(rc);
-	f->unborn = empty && !f->writable; /* not before: a frame that stays is as it was */
+	f->unborn = empty && !f->writable; /* only now: after a failure the old frame stays */
 	follow_frame(f);
 	return 0;
 }
 
 /*
  * True: the size that the kernel was told when the file was looked up is not that of the frame: its
- * mode forbade reading it then, or only opening it has found that a chunk of its newest root is
- * missing. Not while the log is replayed: the kernel knows nothing yet, and nobody would ask again.
+ * mode forbade reading it then, or only the open has found that a chunk of its newest root is
+ * missing. Not while the log is replayed: the kernel knows nothing yet, and would not ask again.
  * Under n->lock.
  */
 static bool was_told_wrong(struct file *f)
@@ -119,7 +119,9 @@ static bool was_told_wrong(struct file *f)
 	return name[0] && probe_correct(f->fs->probes, name, &st, &is);
 }
 
-/* The array may have another shape than the last time, but stays where readers look for it. */
+/*
+ * The array may have another shape than before, but stays at the same address, where readers look.
+ */
 static int load_npy(struct file *f)
 {
 	struct npy v = {0};
@@ -139,8 +141,8 @@ static int load_npy(struct file *f)
 }
 
 /*
- * A file that was just created has a descriptor already, which may do more than the mode allows a
- * new one.
+ * A file that was just created already has a descriptor, which may allow more than its mode allows
+ * a new one.
  */
 static int open_descriptor(struct inode *n, struct inodes *inodes, bool writable)
 {
@@ -152,7 +154,7 @@ static int open_descriptor(struct inode *n, struct inodes *inodes, bool writable
 	return fd;
 }
 
-/* The frame was just created here, and its descriptor is the inode's: nothing is read back. */
+/* The frame was just created by us, and its descriptor is the inode's: nothing is read back. */
 static void load_newborn_take(struct file *f, struct newborn *b)
 {
 	struct inode *n = f->inode;
@@ -168,8 +170,9 @@ static void load_newborn_take(struct file *f, struct newborn *b)
 }
 
 /*
- * Enters the sidecar. -EAGAIN: another program has the lock, and the caller waits for it, with
- * n->lock released. If it has waited in vain (`unlocked`), the file is opened without the lock.
+ * Enters the sidecar. -EAGAIN: another program has the lock, and the caller should wait for it,
+ * with n->lock released. If it has waited in vain (`unlocked`), the file is opened without the
+ * lock.
  */
 static int enter_to_open(struct file *f, const struct opening *o, enum sidecar_entered *how)
 {
@@ -189,7 +192,7 @@ static int enter_to_open(struct file *f, const struct opening *o, enum sidecar_e
 
 static int load_contiguous(struct file *f, const struct opening *o)
 {
-	bool made = f->inode->promoted; /* just now: nobody shares it yet */
+	bool made = f->inode->promoted; /* just created: nobody shares it yet */
 	enum sidecar_entered how;
 	bool unsure = f->inode->seen.unsure; /* until file_revalidate */
 
@@ -203,7 +206,7 @@ static int load_contiguous(struct file *f, const struct opening *o)
 	int rc = open_contiguous(f, f->fd);
 	if (rc >= 0 && inode_kind(f->inode) == NODE_ARRAY)
 		rc = load_npy(f);
-	if (rc >= 0 && unsure) /* it may have changed since in a way that only its size shows */
+	if (rc >= 0 && unsure) /* it may have changed since, with only its size to tell */
 		f->inode->kernel.mistaken |= file_size(f) != f->inode->kernel.size;
 	if (rc >= 0 && was_told_wrong(f))
 		inode_give_up(f->fs->inodes, f->inode);
@@ -229,7 +232,7 @@ int file_load_again(struct file *f)
 
 	f->inode->suspect = frame_suspect(old);
 	f->inode->latest = false;
-	TRY(open_contiguous(f, f->fd)); /* or the handles that have it read what is still there */
+	TRY(open_contiguous(f, f->fd)); /* after a failure its handles still read the old frame */
 	int rc = f->npy ? load_npy(f) : 0;
 	if (rc < 0) {
 		frame_close(f->frame);
@@ -251,7 +254,7 @@ int file_make_writable(struct file *f)
 	if (rc >= 0 && !was) {
 		f->writable = true;
 		file_load_wish(f);
-		follow_frame(f); /* a sync may have failed since it was opened */
+		follow_frame(f); /* for sync_failed: a sync may have failed since the open */
 	}
 	if (rc >= 0 && f->unborn)
 		rc = file_load_again(f);

@@ -20,8 +20,8 @@ bool file_has_refused(struct file *f)
 }
 
 /*
- * Continues without the refused bytes: they become holes. The file ends where it would with them,
- * as it does for the kernel, so there may be a hole at its end.
+ * Goes on without the refused bytes: they become holes. The file ends where it would have with
+ * them, as it does for the kernel, so there may be a hole at its end.
  */
 static bool forget_refused(struct file *f)
 {

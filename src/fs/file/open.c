@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 /*
- * Opens the file, of an inode that has none open. Under n->lock, as all down to get_inode_locked.
+ * Opens the file of an inode that has none open. Under n->lock, like all down to get_inode_locked.
  */
 static int open_file(struct fs *fs, struct inode *n, const struct opening *o)
 {
@@ -24,7 +24,7 @@ static int open_file(struct fs *fs, struct inode *n, const struct opening *o)
 	return rc;
 }
 
-/* A file that is open already: as another program may have left it. */
+/* For a file that is already open: notices what another program may have changed. */
 static int look_again(struct file *f, const struct opening *o)
 {
 	TRY(file_look_sidecar(f));
@@ -32,13 +32,13 @@ static int look_again(struct file *f, const struct opening *o)
 	return rc == -EBUSY || (rc == -EAGAIN && o->unlocked) ? 0 : rc;
 }
 
-/* May the file get one more user, who will write if `writable`? */
+/* 0: the file may get one more user, which will write if `writable`. */
 static int admit(struct file *f, bool writable)
 {
 	const struct inode *n = f->inode;
 
 	if ((n->detached && writable) || inode_is_past(n))
-		return -ESTALE; /* the kernel looks the name up again, and finds the inode of now */
+		return -ESTALE; /* the kernel looks the name up again, and finds the new inode */
 	if (!writable)
 		return 0;
 	if (inode_kind(n) != NODE_FRAME || !frame_writable(f->frame))
@@ -72,8 +72,8 @@ static int get_inode_locked(struct fs *fs, struct inode *n, const struct opening
 /*
  * Takes n->lock for an open, which has to wait while n->busy is set. While the last user cuts the
  * file before what was refused, or takes it back to its last commit (INODE_ENDING), the kernel has
- * the old size, and would show and keep zeros up to there. Whoever opens the file then waits until
- * the inode is given up, and gets ESTALE.
+ * the old size, and would show and keep zeros up to there. An open of the file then waits until the
+ * inode is given up, and gets ESTALE.
  */
 static void lock_to_open(struct fs *fs, struct inode *n)
 {
@@ -91,7 +91,7 @@ static void lock_to_open(struct fs *fs, struct inode *n)
 		relief_end(&fs->relief);
 }
 
-/* The file is not open: waits by a sidecar made for this. *busy: what that has learned. */
+/* For a file that is not open: waits, using a temporary sidecar. *busy: what that has learned. */
 static bool wait_closed(struct fs *fs, struct inode *n, struct sidecar_busy *busy)
 {
 	struct sidecar s;
@@ -110,7 +110,7 @@ static bool wait_closed(struct fs *fs, struct inode *n, struct sidecar_busy *bus
 
 /*
  * Waits for the lock of another program, not under n->lock: requests for the file's attributes need
- * that meanwhile. False: it was not to be had in time; *busy says since when, if the file is not
+ * that meanwhile. False: it did not become free in time; *busy says since when, if the file is not
  * open.
  */
 static bool wait_for_lock(struct fs *fs, struct inode *n, struct sidecar_busy *busy)
@@ -126,7 +126,7 @@ static bool wait_for_lock(struct fs *fs, struct inode *n, struct sidecar_busy *b
 	return comes;
 }
 
-/* Waits for another program that has a lease on the frame; not under n->lock either. */
+/* Waits for another program that holds a lease on the frame; not under n->lock either. */
 static void wait_for_lease(struct fs *fs, struct inode *n, int flags)
 {
 	int fd = inode_pin(fs->inodes, n);
@@ -139,7 +139,7 @@ static void wait_for_lease(struct fs *fs, struct inode *n, int flags)
 	inode_unpin(fs->inodes, n);
 }
 
-/* The limit, in case another program takes the lock, or a lease, anew after each wait. */
+/* A limit, in case another program takes the lock, or a lease, again after each wait. */
 #define OPEN_WAITS 64
 
 int file_get(struct fs *fs, struct inode *n, int flags, struct file **out)
@@ -159,7 +159,7 @@ int file_get(struct fs *fs, struct inode *n, int flags, struct file **out)
 	}
 }
 
-/* What is made has no name yet: whoever sees it later sees a whole, empty frame. */
+/* The file has no name yet: whoever sees it later sees a whole, empty frame. */
 int newborn_init_frame(struct newborn *b, const struct settings *s, mode_t mode)
 {
 	struct pipeline p = policy_for_header(s);
@@ -190,8 +190,8 @@ int file_create_take(struct fs *fs, struct inode *n, struct newborn *b, struct f
 {
 	lock_to_open(fs, n);
 	/*
-	 * Whoever looked it up first may have opened it, or written to it, or given it another
-	 * descriptor.
+	 * A request that has looked it up meanwhile may have opened it, or written to it, or given
+	 * it another descriptor.
 	 */
 	bool fresh = !n->file && !n->cache_owner;
 	if (!n->file) {

@@ -125,7 +125,7 @@ ssize_t file_read_at(struct file *f, uint64_t at, struct span dst)
 	return rc < 0 ? rc : n;
 }
 
-/* The piece of one chunk that begins at `at`. Returns its length, or why not. */
+/* Decodes the piece that begins at `at`, within one chunk. Returns its length, or an error. */
 static int64_t decode_piece(struct fetch *x, uint64_t at, uint64_t len)
 {
 	struct file *f = x->f;
@@ -141,8 +141,9 @@ static int64_t decode_piece(struct fetch *x, uint64_t at, uint64_t len)
 }
 
 /*
- * Only a hint: where somebody writes, or another program may change the frame, nothing is decoded
- * ahead, so that a worker never waits. What fails here will fail again for the reader, who tells.
+ * Only a hint: where the file is being written, or another program may change the frame, nothing is
+ * decoded ahead, so that a worker never waits. What fails here will fail again for the reader, who
+ * reports it.
  */
 void file_decode_ahead(struct file *f, uint64_t at, uint64_t len)
 {
@@ -164,7 +165,7 @@ void file_decode_ahead(struct file *f, uint64_t at, uint64_t len)
 static uint32_t next_in(const struct dirty_set *s, uint32_t n)
 {
 	const struct dirty_chunk *c = dirty_set_from(s, n);
-	return c ? c->n : UINT32_MAX; /* which may have been cut off */
+	return c ? c->n : UINT32_MAX; /* this chunk may have been cut off */
 }
 
 /* The first chunk from n on that has data, or frame_nchunks. */

@@ -6,9 +6,10 @@
 #include <stdlib.h>
 
 /*
- * Pieces of an array that are shorter than this are read in the order in which they lie in the
- * frame, so many at a time. In the order of the array a request would come back to each block for
- * every row, and where the cache does not hold the blocks of a row, decode it again each time.
+ * Pieces of an array that are shorter than SHORT_PIECE are read in the order in which they lie in
+ * the frame, up to SHORT_PIECES at a time. In the order of the array a request would come back to
+ * each block for every row, and decode it again each time if the cache does not hold the blocks of
+ * a row.
  */
 #define SHORT_PIECE 4096u
 #define SHORT_PIECES 16384u
@@ -43,7 +44,10 @@ static uint32_t list_pieces(const struct ndarray *a, uint64_t at, size_t size,
 	return n;
 }
 
-/* How many of the n sorted pieces follow the first one in its chunk without a gap; their bytes. */
+/*
+ * How many of the n sorted pieces lie together with the first, itself included; sets *bytes to
+ * their length.
+ */
 static uint32_t count_joined(const struct short_piece *list, uint32_t n, uint32_t *bytes)
 {
 	uint32_t i = 1;
@@ -56,7 +60,7 @@ static uint32_t count_joined(const struct short_piece *list, uint32_t n, uint32_
 	return i;
 }
 
-/* Reads listed pieces into `room`, what lies together at once, and puts them where they belong. */
+/* Reads listed pieces into `room`, adjacent ones at once, and copies them to where they belong. */
 static int read_listed(struct fetch *x, struct short_piece *list, uint32_t n, struct span room,
 		       struct span dst)
 {
@@ -82,7 +86,7 @@ static int read_listed(struct fetch *x, struct short_piece *list, uint32_t n, st
 static int read_short_pieces(struct fetch *x, uint64_t at, size_t size)
 {
 	const struct ndarray *a = &x->f->npy->array;
-	/* each has an item at least, but for the first and the last */
+	/* each but the first and the last has at least one item */
 	uint32_t most = (uint32_t)min_u64(SHORT_PIECES, size / a->item + 2);
 	struct short_piece *list = mem_zalloc_array(most, sizeof *list);
 	struct buf room = {0};

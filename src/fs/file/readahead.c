@@ -6,15 +6,15 @@
 #include <assert.h>
 
 /*
- * Requests from this length on come from the kernel's read-ahead, or are parts of a long read: they
- * arrive several at a time, and out of order by up to DISORDER bytes.
+ * Requests of at least this length come from the kernel's read-ahead, or are parts of a long read:
+ * they arrive several at a time, and out of order by up to DISORDER bytes.
  */
 #define LONG_REQUEST (128u << 10)
 #define DISORDER (4u << 20)
 
 #define WINDOW_MIN (128u << 10)
 #define WINDOW_MAX (8u << 20)
-#define WINDOW_SHARE 4 /* at most this part of the cache, or blocks go before they are read */
+#define WINDOW_SHARE 4 /* at most this part of the cache: no block is evicted unread */
 
 #define STEP (256u << 10) /* bytes that one job decodes */
 #define JOBS_MAX 64
@@ -80,7 +80,7 @@ static void job_run(struct pool_job *job)
 	pthread_mutex_unlock(&r->lock); /* after this the file may be freed */
 }
 
-/* Under r->lock. False: no more now. */
+/* Under r->lock. False: no more jobs can be submitted now. */
 static bool submit(struct file *f, uint64_t at, uint64_t len)
 {
 	struct readahead *r = &f->readahead;
@@ -117,7 +117,9 @@ static struct stream *find(struct readahead *r, const struct file_request *q,
 	return NULL;
 }
 
-/* True: the stream has one request, and `q` lies behind it: the two may begin equal strides. */
+/*
+ * True: the stream has only one request, and `q` lies beyond it: the two may begin equal strides.
+ */
 static bool may_stride(const struct stream *s, const struct file_request *q)
 {
 	bool single = s->used && s->run <= s->next - s->last;
@@ -127,7 +129,7 @@ static bool may_stride(const struct stream *s, const struct file_request *q)
 /*
  * A request that continues no stream begins a new one, in place of the one that was least recently
  * used. If the previous request did so as well, this one may be the second of equal strides, and
- * takes its place: so random access does not displace the other streams.
+ * takes its place; so random access does not displace the other streams.
  */
 static struct stream *begin(struct readahead *r, const struct file_request *q)
 {
@@ -157,7 +159,7 @@ static void ahead_of_run(struct file *f, struct stream *s)
 	s->ahead = max_u64(s->ahead, s->next);
 	while (s->ahead < end) {
 		uint64_t len = min_u64(end - s->ahead, STEP - s->ahead % STEP);
-		/* No small jobs: each should decode a block or more. */
+		/* No small jobs: each should decode at least a block. */
 		if (len < WINDOW_MIN / 2 && end < file_size_locked(f))
 			break;
 		if (!submit(f, s->ahead, len))

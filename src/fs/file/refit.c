@@ -6,9 +6,9 @@
 #include <errno.h>
 
 /*
- * A file whose length has come to end within an item is encoded anew, as policy.h says, so that the
- * reference can read every slice of it; so may some chunks be where it is whole items again. For a
- * file larger than this, that would cost too much: its chunks stay.
+ * A file whose length has come to end within an item is encoded again, as policy.h says, so that
+ * the reference can read every slice of it; and so are some chunks once the length is whole items
+ * again. For a file larger than this, that would cost too much: its chunks stay.
  */
 #define REFIT_MOST (16u << 20)
 
@@ -20,7 +20,9 @@ static bool must_become_bytewise(struct file *f)
 	       policy_wants_bytewise(&f->policy, size, f->chunk_size);
 }
 
-/* The header had 1 as the item size, and has the true one again, at the latest by this commit. */
+/*
+ * The header had 1 as the item size, and has the true one again from this commit on, if not before.
+ */
 static bool must_have_items(struct file *f)
 {
 	uint64_t size = frame_size(f->frame);
@@ -39,7 +41,7 @@ static bool is_typed(const struct file *f, const struct chunk *c)
 	return c->typesize > 1;
 }
 
-/* A chunk that the reference wrote while the header had 1, and cannot read beside others. */
+/* A chunk that the reference wrote while the header had 1, and cannot read beside other chunks. */
 static bool is_foreign(const struct file *f, const struct chunk *c)
 {
 	return c->typesize == 1 && (c->kind == CHUNK_VALUE ||
@@ -58,9 +60,9 @@ static bool is_unfit(struct file *f, uint32_t n, struct workspace *ws, unfit_fn 
 
 /*
  * Makes chunk n DIRTY as a whole, so that it is encoded and stored again. If no root refers to its
- * place, that is freed first, so that the new one need not lie behind it. Otherwise the old chunk
- * stays as long as the new one may still be lost. So does one that cannot be read, for which the
- * others need not wait.
+ * space, that is freed first, so that the new chunk need not go behind it. Otherwise the old chunk
+ * stays as long as the new one may still be lost. A chunk that cannot be read stays as well,
+ * without failing the others.
  */
 static int store_anew(struct file *f, uint32_t n)
 {
@@ -78,10 +80,10 @@ static int store_anew(struct file *f, uint32_t n)
 }
 
 /*
- * Stores again the chunks that do not suit the length of the file: it is no whole number of items
- * any more, so that they must not have items (policy.h); or it is one again. So are the other
- * chunks of this commit: they lie between the former, which would leave gaps. *may_be: whether the
- * file may have such chunks.
+ * Stores again the chunks that do not suit the length of the file: it is no longer a whole number
+ * of items, so that they must not have items (policy.h); or it is one again. The other chunks of
+ * this commit are stored again as well: they lie between the former, which would leave gaps.
+ * *may_be: whether the file may have such chunks.
  */
 static int store_all_anew(struct file *f, unfit_fn *unfit, bool *may_be)
 {
@@ -104,8 +106,8 @@ static int store_all_anew(struct file *f, unfit_fn *unfit, bool *may_be)
 }
 
 /*
- * All of the file comes into memory for that, which cannot wait for the budget: a writer that waits
- * there may want the gate. So it is one file at a time.
+ * This loads all of the file into memory without waiting for the budget, since a writer that waits
+ * there may need the gate. So it is done for one file at a time.
  */
 static int store_unfit(struct file *f, unfit_fn *unfit, bool *may_be)
 {

@@ -53,8 +53,8 @@ struct span reply_room(struct reply *r, size_t n)
 void reply_add(struct reply *r, struct cache_entry *e, struct view bytes)
 {
 	/*
-	 * Where pieces or entries run out, everything that follows is copied, into one last piece,
-	 * whose place is kept free. (Neighbours in memory share a piece, but not an entry.)
+	 * When pieces or entries run out, everything that follows is copied into one last piece,
+	 * which is kept in reserve. (Neighbours in memory share a piece, but not an entry.)
 	 */
 	if (r->copies || bytes.n < HOLD_MIN || r->pieces + 2 >= REPLY_PIECES ||
 	    r->nheld == REPLY_PIECES) {

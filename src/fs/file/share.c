@@ -8,14 +8,14 @@
 #include "fs/ops/notify.h"
 
 /*
- * A read loads the frame anew so often, at most, before it goes on with what there is: a writer
- * that commits all the time would keep it from ever reading. And so often it waits for the lock
- * again, because another writer has taken that before the frame was loaded.
+ * A read reloads the frame at most SHARED_TRIES times before it goes on with what it has: a writer
+ * that commits all the time would keep it from ever reading. It waits at most MISSED_MOST times for
+ * the lock again because another writer has taken that before the frame was reloaded.
  */
 #define SHARED_TRIES 3
 #define MISSED_MOST 64
 
-/* Reads of an array are waited for so long, before it is read anew. */
+/* How long a reload of an array waits for reads of it to end. */
 #define READS_END_NS (10 * CLOCK_MS)
 
 void file_revalidate(struct file *f)
@@ -27,21 +27,21 @@ void file_revalidate(struct file *f)
 		return;
 	bool same = seen_is_same(n, &st);
 	bool untouched = same && same_time(n->seen.st.st_ctim, st.st_ctim);
-	n->sizes.known = false; /* until it is closed */
+	n->sizes.known = false; /* until the file is closed */
 	if (!n->cache_owner || n->seen.unsure || !untouched)
 		n->cache_owner = cache_new_owner(f->fs->cache);
 	f->cache_owner = n->cache_owner;
-	/* The kernel has the old size, as no lookup has noticed the change: the next one is to. */
+	/* The kernel has the old size, as no lookup has noticed the change: the next one will. */
 	n->kernel.mistaken |= n->seen.st.st_ino && !same;
-	n->latest &= same; /* what another program has put there may hold roots of any kind */
+	n->latest &= same; /* another program may have left roots of any kind there */
 	seen_note(n, &st);
 	n->seen.unread = false;
 }
 
 /*
- * The gate, to reload or to detach, under n->lock: so it cannot be waited for. False: somebody has
- * it who may commit, or has changes. Nobody does while the file is only read; then it is a reader's
- * fsync that has the gate, perhaps for as long as the disk takes, and does not need it for this.
+ * Takes the gate, to reload or to detach. That is under n->lock, so it cannot wait for the gate.
+ * False: its holder may commit, or has changes. While the file is only read that cannot be: then a
+ * reader's fsync may have the gate, for as long as the disk takes, and this goes on without it.
  */
 static bool enter_gate(struct file *f, bool *entered)
 {
@@ -74,7 +74,7 @@ int file_look_sidecar(struct file *f)
 
 	int rc = inode_enter_name(f->fs->inodes, f->inode, &by);
 	if (rc < 0)
-		return backing_is_temporary(rc) ? rc : 0; /* where there is no name there is none */
+		return backing_is_temporary(rc) ? rc : 0; /* a file without a name has no sidecar */
 	rc = sidecar_look(&f->sidecar, by.dirfd, by.name);
 	inode_leave_name(f->fs->inodes, &by);
 	return rc;
@@ -86,7 +86,7 @@ static bool has_same_root(struct file *f, const struct stat *st)
 	return seen_is_same(f->inode, st) && frame_compare_root(f->frame) == ROOT_SAME;
 }
 
-/* `told`: it is known to have changed. The lock is held. */
+/* `told`: it is known that the file has changed. The lock is held. */
 static bool was_changed(struct file *f, const struct stat *st, bool told)
 {
 	if (told)
@@ -108,7 +108,7 @@ static int reopen_changed(struct file *f, const struct stat *st, enum sidecar_en
 	f->lost &= rc < 0;
 	n->cache_owner = f->cache_owner;
 	bool judged = rc >= 0 || rc == -EBADMSG || rc == -ENOTSUP;
-	if (judged) /* else the disk has failed, and the next reload tries again */
+	if (judged) /* otherwise the disk has failed, and the next reload tries again */
 		seen_note(n, st);
 	n->seen.unread = rc < 0;
 	if (rc >= 0)
@@ -119,12 +119,12 @@ static int reopen_changed(struct file *f, const struct stat *st, enum sidecar_en
 }
 
 /*
- * Takes the lock for a reload. -EBUSY: an array is being read, which may take minutes, and whoever
- * looks at the file would wait as well. Most reads are over by the time that this waits for.
+ * Takes the lock for a reload. -EBUSY: an array is being read, which may take minutes, and anyone
+ * who looks at the file would have to wait as well. Most reads end within READS_END_NS.
  *
- * By the clock that may be set: the thread sanitizer does not know pthread_rwlock_clockwrlock, and
- * would take what the lock protects for a race. If the clock is set back just then, this waits for
- * the reads.
+ * Uses the wall clock, since the thread sanitizer does not know pthread_rwlock_clockwrlock, and
+ * would see races in what the lock protects. If the clock is set back just then, this waits until
+ * the reads end.
  */
 static int lock_to_reload(struct file *f)
 {
@@ -137,7 +137,7 @@ static int lock_to_reload(struct file *f)
 	return pthread_rwlock_timedwrlock(&f->lock, &end) == 0 ? 0 : -EBUSY;
 }
 
-/* In the gate (enter_gate), so no data of ours is in flight. */
+/* After enter_gate, so no data of ours is in flight. */
 static int reload_gated(struct file *f, bool sure)
 {
 	struct inode *n = f->inode;
@@ -170,7 +170,7 @@ static int reload(struct file *f, bool sure)
 {
 	bool entered;
 
-	/* Whoever commits has the gate: then the change is our own. */
+	/* A commit has the gate: then the change is our own. */
 	if (inode_kind(f->inode) == NODE_SPARSE || !enter_gate(f, &entered))
 		return 0;
 	int rc = reload_gated(f, sure);
@@ -191,7 +191,7 @@ int file_reload_changed(struct file *f)
 	return rc;
 }
 
-/* A detached inode is not looked up any more, so that only its readers can notice a change. */
+/* A detached inode is no longer looked up, so that only its readers can notice a change. */
 static void watch_detached(struct file *f)
 {
 	struct inode *n = f->inode;
@@ -217,8 +217,8 @@ enum sidecar_entered file_enter_shared(struct file *f)
 		sidecar_leave(&f->sidecar, how);
 		int rc = file_reload_changed(f);
 		if (rc == -EAGAIN && ++missed < MISSED_MOST)
-			continue; /* the lock was free, and another writer has taken it since */
-		/* it has changes of ours, or cannot be read: go on with what there is */
+			continue; /* another writer has taken the lock in between */
+		/* it has changes of ours, or cannot be read: go on with what we have */
 		tries = rc > 0 ? tries + 1 : SHARED_TRIES;
 	}
 }
@@ -230,17 +230,17 @@ void file_catch_up(struct file *f)
 
 	if (!f->sidecar.there)
 		return;
-	IGNORE(sidecar_enter_soon(&f->sidecar, &how, &changed)); /* not now: at the next change */
+	IGNORE(sidecar_enter_soon(&f->sidecar, &how, &changed)); /* else at the next change */
 	sidecar_leave(&f->sidecar, how);
 	if (how != SIDECAR_NONE && changed)
 		IGNORE(file_reload_changed(f));
 }
 
 /*
- * How many threads wait for half a minute: with more, a lock that is held for long would keep the
- * kernel's requests for other files waiting. The other threads wait a little, too: most programs
- * hold the lock only for a moment, and a writer that goes on without it loses what all of them
- * write.
+ * How many threads may wait for half a minute: with more, a lock that is held for long would keep
+ * the kernel's requests for other files waiting. The other threads wait a little, too: most
+ * programs hold the lock only for a moment, and a writer that goes on without it loses what all of
+ * them write.
  */
 #define WAITING_WRITERS 4
 #define MORE_WAIT_NS (2 * CLOCK_SECOND)
@@ -269,9 +269,9 @@ static enum root_match known_root(struct file *f)
 
 /*
  * Enters the sidecar to write, by one of its functions. -ESTALE: it was left again, since another
- * program has had it alone after the frame was read. What our changes lie over may be gone, even
- * where the root looks the same, if that is the other program's: such a root does not tell of
- * chunks that were replaced in place.
+ * program has held it exclusively after the frame was read. What our changes build on may be gone,
+ * even where the root looks the same, if that is the other program's: such a root does not show
+ * that chunks were replaced in place.
  */
 static int enter(struct file *f, int (*by)(struct sidecar *, enum sidecar_entered *, bool *),
 		 enum sidecar_entered *how, bool *changed)
@@ -306,12 +306,12 @@ int file_enter_commit(struct file *f, enum sidecar_entered *how)
 
 	if (rc == -ESTALE)
 		caps_forget(f->inode);
-	if (rc >= 0 && changed) /* somebody has had the lock, and written nothing */
+	if (rc >= 0 && changed) /* another program has had the lock, but written nothing */
 		sidecar_seen(&f->sidecar, *how);
 	return rc;
 }
 
-/* A limit in case the lock is free for a moment each time: so many waits, or so long. */
+/* Limits, in case the lock is free for a moment after each wait: see file_lock_comes. */
 #define LOCK_WAITS 8
 #define LOCK_WAITS_NS (30 * CLOCK_SECOND)
 

@@ -6,10 +6,10 @@
 #include "fs/fs.h"
 
 #define SLOW_AFTER (CLOCK_SECOND / 5)
-#define LOOK_NS (CLOCK_SECOND / 20) /* how often a read looks whether it is wanted ... */
-#define NAP_NS (CLOCK_SECOND / 100) /* ... and for a place                        */
-#define GOING_SHARE 4               /* of the threads: one in so many              */
-#define WAITING_SHARE 4             /* the same of the threads that can be relieved */
+#define LOOK_NS (CLOCK_SECOND / 20) /* how often a read checks if it is wanted ...     */
+#define NAP_NS (CLOCK_SECOND / 100) /* ... and whether it may go on                 */
+#define GOING_SHARE 4               /* one in this many of the threads              */
+#define WAITING_SHARE 4             /* one in this many of the relief threads       */
 
 static bool wanted(struct slow *s)
 {
@@ -28,7 +28,7 @@ static bool take_place(atomic_uint *n, unsigned most)
 	return false;
 }
 
-/* Until there is a place, or the read is not wanted any more. */
+/* Waits until the read may go on, or is no longer wanted. */
 static int wait_for_place(struct fs *fs, struct slow *s)
 {
 	unsigned most = (unsigned)max_u64(fs->threads / GOING_SHARE, 1);

@@ -15,8 +15,8 @@
 #include <errno.h>
 
 /*
- * What is durable now is noted to be so, and can be found without us then: by a commit, for which
- * the file is made writable if it can be.
+ * Notes in the file that its root is durable now, so that this can be seen without us. A commit
+ * does that, for which the file is made writable if possible.
  */
 static void vouch(struct file *f)
 {
@@ -40,10 +40,10 @@ static int sync_bytes(int fd)
 
 /*
  * For a file that is only read: makes durable what another program, or an earlier close, has
- * written. 1: somebody has opened it to write since, so that it has to be committed.
+ * written. 1: it has been opened for writing since, so that it has to be committed.
  *
- * The file's lock is not held meanwhile: who opens it to write, or reads it then, would wait for
- * the disk. The gate is, which keeps commits out, but not a reload (share.c): the frame may go.
+ * The file's lock is not held meanwhile: opens for writing, and reads, would wait for the disk. The
+ * gate is, which keeps out commits, but not a reload (share.c): f->frame may be replaced.
  */
 static int sync_read_only(struct file *f)
 {
@@ -54,7 +54,7 @@ static int sync_read_only(struct file *f)
 	pthread_rwlock_unlock(&f->lock);
 	int rc = synced ? sync_bytes(f->fd) : 0;
 	if (rc < 0) {
-		f->fs->sync_failed = true; /* for who opens it to write from now on */
+		f->fs->sync_failed = true; /* for opens for writing from now on */
 		file_note_failed_sync(f);
 	}
 	pthread_rwlock_unlock(&f->gate);
@@ -84,8 +84,8 @@ void file_unlist(struct file *f)
 
 /*
  * True: a sync has failed, or the header of a recovered root is yet to be written, and another
- * program has changed the file since. Its inode was detached without changes of ours (file_detach),
- * and another one may have written to it by now: what would be committed again is an older root.
+ * program has changed the file since. The inode was detached without changes of ours (file_detach),
+ * and another inode may have written to the file by now: we would commit an older root again.
  */
 static bool is_left_behind(struct file *f)
 {
@@ -107,7 +107,7 @@ static int sync_gated(struct file *f, enum durability how)
 	/* even a clean commit may touch the file: its mtime is kept in every case */
 	times_hold(f->inode, f->fd);
 	int rc = file_drain(f);
-	if (rc == -EIO) /* what lies under one chunk cannot be read: the others need not wait */
+	if (rc == -EIO) /* what one chunk lies over cannot be read: the others need not wait */
 		IGNORE(file_commit_gated(f, COMMIT_PART));
 	TRY(rc);
 	if (file_has_refused(f))
@@ -126,15 +126,15 @@ int file_compact(struct file *f)
 
 	pthread_rwlock_wrlock(&f->gate);
 	bool wants = f->writable && !f->inode->detached && !f->lost && file_wants_compact(f);
-	/* Compacting commits without what is DIRTY, but a small file is committed as a whole. */
+	/* Compacting commits nothing that is DIRTY, but a small file is committed as a whole. */
 	if (wants && file_size(f) <= FLUSH_WHOLE && file_changed(f))
 		rc = sync_gated(f, COMMIT_LATER);
 	if (wants && rc >= 0)
 		rc = file_compact_gated(f);
-	/* Punching gaps came behind the last commit, and has changed the times once more. */
+	/* Gaps were punched after the last commit, which has changed the times once more. */
 	if (wants && !file_changed(f)) {
 		IGNORE(file_put_caps_back(f, COMMIT_LATER));
-		if (rc == -ESTALE) /* what has changed is not ours */
+		if (rc == -ESTALE) /* the change is another program's */
 			times_release(f->inode, f->fd);
 		else
 			times_committed(f->inode, f->fd);
@@ -155,9 +155,9 @@ static int sync_once(struct file *f, enum durability how)
 	if (how == COMMIT_SYNC || file_changed(f)) {
 		rc = sync_gated(f, how);
 	} else {
-		IGNORE(flush_wait(f)); /* who has lost a chunk may not have kept the log yet */
+		IGNORE(flush_wait(f)); /* after a loss the log may not have been kept yet */
 		if (!file_changed(f)) {
-			/* gone, perhaps, by the write of a chunk that did not stay */
+			/* perhaps removed by the write of a chunk that did not stay */
 			IGNORE(file_put_caps_back(f, COMMIT_LATER));
 			times_release(f->inode, f->fd);
 		}
@@ -170,9 +170,9 @@ static int sync_once(struct file *f, enum durability how)
 }
 
 /*
- * On a full disk, room may be about to come from a removed file that is being closed: then this
- * waits for it (room.h). It is done here and not in the worker that found no room, since the close
- * may need that worker. A removed file does not wait, as it might wait for its own close.
+ * On a full disk, a removed file that is being closed may be about to free space: then this waits
+ * for it (room.h). It is done here and not in the worker that found no room, since the close may
+ * need that worker. A removed file does not wait, as it might wait for its own close.
  */
 int file_try_sync(struct file *f, enum durability how)
 {
@@ -221,8 +221,9 @@ static int sync_attributes(struct file *f)
 }
 
 /*
- * For the end of an fsync or a close, before which the kernel sends all pages it has: what is still
- * blank in the first `size` bytes, the file's length at its start, was left out by the application.
+ * Call at the end of an fsync or a close, before which the kernel sends all pages it has: what is
+ * still blank in the first `size` bytes, the file's length at the start of the call, was left out
+ * by the application.
  */
 static void promise(struct file *f, uint64_t size)
 {

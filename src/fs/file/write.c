@@ -40,11 +40,11 @@ int file_check_memory(const struct file *f)
 
 /*
  * True: the last chunk may get longer, or shorter again, without being decoded here, since all that
- * is stored of it stays, and was compared with its checksums. Once the write is accepted nobody
- * could tell that it is damaged but the worker that stores the chunk, and then the file could not
- * be committed any more. Only one that stays the last, and short: of any other the frame soon
- * forgets how long it was, when that of the next one changes (frame_stored_len), and it is encoded
- * as a whole anyway.
+ * is stored of it stays, and its checksums have been verified. (Once the write is accepted, only
+ * the worker that stores the chunk would find damage, and then the file could never be committed
+ * again.) Only a chunk that stays the last, and short: for any other the frame soon forgets how
+ * long it was, when the length of the next one changes (frame_stored_len), and it is encoded as a
+ * whole anyway.
  */
 static bool can_lengthen(struct file *f, uint32_t n, uint64_t new_size)
 {
@@ -63,14 +63,14 @@ static bool can_lengthen(struct file *f, uint32_t n, uint64_t new_size)
 	if (sums)
 		rc = frame_check_blocks((struct frame_chunk){f->frame, n, &stored}, ws->scratch);
 	chunk_deinit(&stored);
-	err_clear(); /* if it cannot be read, the caller finds out again */
+	err_clear(); /* if it cannot be read, the caller will find out, too */
 	return sums && rc >= 0;
 }
 
 /*
- * A stored last chunk whose length is about to change must be rewritten: it comes into memory while
- * the frame still knows its length; or, where it gets longer, only what is new. Then a write that
- * fails can be taken back without reading the chunk. Holes fit any length.
+ * A stored last chunk whose length is about to change must be rewritten: it is loaded into memory
+ * while the frame still knows its length; or, where it only gets longer, just a DIRTY copy for what
+ * is new. Then a write that fails can be undone without reading the chunk. Holes fit any length.
  */
 static int load_tail(struct file *f, uint64_t new_size)
 {
@@ -89,7 +89,7 @@ static int load_tail(struct file *f, uint64_t new_size)
 	else
 		TRY(dirty_get_whole(f, n, &c));
 	c->must_store = true;
-	uncommitted_add(f); /* also if what it is for fails */
+	uncommitted_add(f); /* even if the resize fails */
 	return 0;
 }
 
@@ -131,8 +131,9 @@ void file_shrink_back(struct file *f, uint64_t size)
 }
 
 /*
- * An empty file is about to get the chunk size that is asked for now (file_adopt_pipeline). One
- * that cannot be written is refused for that (file_check_change), wherever the write would end.
+ * An empty file is about to get the chunk size of the present options (file_adopt_pipeline). One
+ * that cannot be written has no limit here: file_check_change refuses it, wherever the write would
+ * end.
  */
 static uint64_t max_size(const struct file *f)
 {
@@ -159,7 +160,7 @@ bool file_can_reach(struct file *f, uint64_t at, uint64_t n)
 	return can;
 }
 
-/* *why: what stopped it behind the bytes that it returns. */
+/* *why: the error that stopped it after the bytes that it returns. */
 static ssize_t write_locked(struct file *f, const struct file_data *d, int *why)
 {
 	size_t done = 0, n = d->bytes.n;
@@ -193,7 +194,7 @@ static ssize_t write_locked(struct file *f, const struct file_data *d, int *why)
 	return done ? (ssize_t)done : rc;
 }
 
-/* The most memory that a write can take: all of each chunk. */
+/* The most memory that a write can take: each chunk as a whole. */
 static uint64_t most_memory(struct file *f, uint64_t at, size_t n)
 {
 	uint32_t size = f->chunk_size;
@@ -244,7 +245,7 @@ static ssize_t write_entered(struct file *f, const struct file_data *d, enum fil
 }
 
 /*
- * A write has changed nothing, and perhaps nothing else waits: then no commit will end what
+ * After a write that has changed nothing. If nothing else waits either, no commit will end what
  * times_hold began.
  */
 static void settle_times(struct file *f)
@@ -256,8 +257,8 @@ static void settle_times(struct file *f)
 }
 
 /*
- * To append to a stored chunk it has to be read (load_tail). Only one that is this large may have
- * blocks for which there is not enough memory.
+ * Appending to a stored chunk means reading it (load_tail). Only chunks larger than blocksize_most
+ * may have blocks for which there is not enough memory.
  */
 static int check_tail(struct file *f)
 {
@@ -283,11 +284,10 @@ int file_check_writing(struct file *f)
 }
 
 /*
- * Pages from the kernel's cache could not be taken, or not all of them: the kernel drops them, and
- * what the file had in their place stays. Returns the error for the kernel, also where some were
- * taken, since it does not count what it sends from its cache and would take a short count for
- * success; -EAGAIN becomes -EIO, since the application would only repeat its fsync, and the bytes
- * are gone.
+ * Pages from the kernel's cache, or some of them, could not be taken: the kernel drops them, and
+ * what the file had in their place stays. Returns the error for the kernel, even if some were
+ * taken: for writeback the kernel does not check the count, and would take a short one for success.
+ * -EAGAIN becomes -EIO, since the application would only repeat its fsync, and the bytes are gone.
  */
 static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc, int why)
 {
@@ -296,7 +296,7 @@ static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc, int
 
 	pthread_rwlock_rdlock(&f->gate);
 	pthread_rwlock_wrlock(&f->lock);
-	(void)file_accept_long_refused(f); /* what is refused now is newer */
+	(void)file_accept_long_refused(f); /* first: what is refused now is newer */
 	arrivals_refuse(&f->arrivals, frame_size(f->frame), lo, hi, error);
 	pthread_rwlock_unlock(&f->lock);
 	pthread_rwlock_unlock(&f->gate);
@@ -304,8 +304,8 @@ static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc, int
 }
 
 /*
- * Memory may be full of data that finds no room, where a file was perhaps just removed; or of data
- * that has to wait for another program's lock.
+ * Memory may be full of data for which the disk has no room, though a removed file may soon free
+ * some; or of data that has to wait for another program's lock.
  */
 int file_enter_budget(struct file *f, uint64_t most, size_t data)
 {
