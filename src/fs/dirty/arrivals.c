@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/meter.h"
 
-/* The kernel keeps no page dirty for so long: what has not come by then is not on its way. */
+/* The kernel keeps no page dirty for this long: what has not come by then is not on its way. */
 #define PAGES_COME_NS (60 * CLOCK_SECOND)
 
 void arrivals_clear(struct arrivals *a)
@@ -19,11 +19,11 @@ void arrivals_clear(struct arrivals *a)
 /*
  * Forgets blank ranges that are a minute old (PAGES_COME_NS): the application has left them out on
  * purpose, and they are holes. If a page there is refused later on, that does not cut the file, so
- * a refusal costs what was written in the last minute or two, and no more.
+ * a refusal costs no more than what was written in the last minute or two.
  *
  * The ages of ranges are not noted. Instead, once a minute, the whole list is dropped if it has not
- * grown since the last time; otherwise the part below the file's size at that time. `size`: that of
- * now, or less.
+ * grown since the last time; otherwise the part below the file's size at that time. `size`: the
+ * file's present size, or less.
  */
 static void age(struct arrivals *a, uint64_t size)
 {

@@ -18,8 +18,8 @@
 #define BUFFERS_BEYOND (12u << 20)
 
 /*
- * A caller with so much data does not wait behind others, up to so many bytes beyond the maximum.
- * But after so many of these one that waits is let in first.
+ * A caller with up to SMALL bytes does not wait behind others, up to SMALL_BEYOND bytes beyond the
+ * maximum. But after PASS_MOST of these a waiter is admitted first.
  */
 #define SMALL (64u << 10)
 #define SMALL_BEYOND(max) min_u64((max) / 16, 4u << 20)
@@ -30,17 +30,17 @@ struct budget {
 	pthread_cond_t moved;         /* something was freed, or has landed */
 	uint64_t max, cache;
 	unsigned workers;
-	struct uncommitted *files;    /* which can be flushed; fixed, as all above */
+	struct uncommitted *files;    /* which can be flushed; fixed, as is all above */
 	int64_t used;                 /* all below under lock */
 	struct line line;             /* in budget_enter */
-	unsigned passed;              /* small ones since the line moved */
+	unsigned passed;              /* small callers since the line moved */
 	unsigned entered;             /* writers between budget_enter and budget_leave */
 	unsigned buffering;           /* workers that have their buffers */
-	int64_t tables;               /* of these */
+	int64_t tables;               /* bytes of these workers' tables */
 	struct fair_queue buffers;    /* waiting for theirs */
 	unsigned in_flight;           /* chunks with the workers */
 	unsigned landed;              /* chunks that no longer take memory */
-	unsigned failures;            /* of chunks, and the newest one's error */
+	unsigned failures;            /* of chunks, and the latest one's error */
 	int last_rc;
 	bool gives_up;                /* see budget_gives_up */
 	unsigned level;               /* see budget_level */
@@ -83,8 +83,8 @@ static bool is_held_back(int rc)
 }
 
 /*
- * Hands a part of one file to the workers, without the lock held; only of files that had no turn
- * since `ticket`. False: nothing could be started.
+ * Hands a part of one file to the workers, releasing the lock meanwhile. Only files that had no
+ * turn since `ticket` are considered. False: nothing could be started.
  */
 static bool flush_some(struct budget *b, uint64_t ticket)
 {
@@ -97,7 +97,7 @@ static bool flush_some(struct budget *b, uint64_t ticket)
 		pthread_mutex_unlock(&b->lock);
 		/* a lock that another program holds is for the file's own writers to wait for */
 		if (f->wants_commit && !f->sidecar.there)
-			/* or the file grows; its writer will be told */
+			/* on failure the file grows; its writer will be told */
 			IGNORE(file_commit_part(f));
 		started = flush_submit_batch(f, most) > 0;
 		pthread_mutex_lock(&b->lock);
@@ -107,9 +107,9 @@ static bool flush_some(struct budget *b, uint64_t ticket)
 }
 
 /*
- * Under the lock, after nothing of any file could be freed. True: try once more. If the disk fails
- * to read what lies below one file's changes, that is no reason to keep others from writing: those
- * changes are lost then.
+ * Under the lock, when no file could free any memory. True: try once more. If the disk fails to
+ * read what lies below one file's changes, that is no reason to keep other files from being
+ * written: then those changes are lost.
  */
 static bool begin_giving_up(struct budget *b)
 {
@@ -120,24 +120,23 @@ static bool begin_giving_up(struct budget *b)
 }
 
 /*
- * Under the lock, in the same situation. The failure of the last flush, if a writer of f is to fail
- * with it; else 0. One that concerns a single file counts for that file's writers only. But a quota
- * may apply to all files, each of which would add some bytes: at twice the maximum it counts for
- * all.
+ * Under the lock, in the same situation. The error of the last flush, if a writer of f has to fail
+ * with it; else 0. An error that concerns a single file counts for that file's writers only. But a
+ * quota may apply to all files, each of which would add some bytes: at twice the maximum it counts
+ * for all.
  */
 static int own_failure(const struct budget *b, struct file *f)
 {
 	bool far = b->last_rc == -EDQUOT && b->used > 2 * (int64_t)b->max;
 	int rc = is_held_back(b->last_rc) && !far ? f->budget.rc : b->last_rc;
-	f->budget.rc = 0; /* told once: next time its reason may be gone */
+	f->budget.rc = 0; /* reported once: next time its cause may be gone */
 	return rc;
 }
 
 /*
- * Under the lock, for the first of those that wait: waits until no more than the maximum is in use,
- * and flushes files if nobody else does. `failures`: how many there had been when it began to wait.
- * A full disk is full for all files, but EIO and others concern one file: the other files have
- * their turn, too.
+ * Under the lock, for the first waiter: waits until no more than the maximum is in use, and flushes
+ * files if no other thread does. `failures`: b->failures when it began to wait. A full disk is full
+ * for all files, but EIO and others concern one file: then the other files have their turn, too.
  */
 static int free_memory(struct budget *b, unsigned failures, struct file *f)
 {
@@ -169,7 +168,7 @@ static int free_memory(struct budget *b, unsigned failures, struct file *f)
 	return 0;
 }
 
-/* Under the lock. True: it need not wait, neither for memory nor for those that do. */
+/* Under the lock. True: the caller need not wait, neither for memory nor behind those that do. */
 static bool passes(struct budget *b, size_t data)
 {
 	if (line_is_empty(&b->line))
@@ -235,7 +234,7 @@ void budget_add(struct budget *b, int64_t bytes)
 	pthread_mutex_unlock(&b->lock);
 }
 
-/* Under the lock. True: the buffers fit, or nobody else has any; they are counted. */
+/* Under the lock. True: the buffers fit, or no other worker has any; they are counted. */
 static bool grant(struct budget *b, const struct budget_buffers *w)
 {
 	bool fits = b->used + w->bytes <= (int64_t)b->max + BUFFERS_BEYOND &&

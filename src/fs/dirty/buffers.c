@@ -7,13 +7,13 @@
 
 #include <stdlib.h>
 
-/* A block of up to this size is filtered in what each thread may keep (scratch.h). */
+/* A block of up to this size is filtered in buffers that each thread may keep (scratch.h). */
 #define BLOCK_FREE (1u << 20)
 
 /*
- * The size of a worker's buffers: the encoded chunk, its blocks for parallel encoding, and, where
- * only pages are dirty, the stored chunk and its decoded bytes; a large block between its filters,
- * in two buffers; and the chunk once more where a dictionary is tried.
+ * The size of a worker's buffers: the encoded chunk; its blocks for parallel encoding; where only
+ * pages are dirty, the stored chunk and its decoded bytes; two buffers for a large block between
+ * its filters; and the chunk once more where a dictionary is tried.
  */
 static int64_t buffer_bytes(const struct dirty_chunk *c)
 {

@@ -40,7 +40,7 @@ bool dirty_holds_up(const struct dirty *d)
 	return holds_up(&d->dirty) || holds_up(&d->flushing);
 }
 
-/* Only of chunks that are part of the file: one that was cut off may still be FLUSHING. */
+/* Only chunks that are part of the file count: one that was cut off may still be FLUSHING. */
 static uint32_t first_unshown(const struct dirty_set *s, const struct file *f, uint32_t from)
 {
 	uint32_t end = frame_nchunks(f->frame);
@@ -119,7 +119,10 @@ static int reserve(struct dirty_chunk *c, uint32_t need)
 	return 0;
 }
 
-/* For a whole copy: makes room for [0, hi), with zeros up to lo. The caller fills [lo, hi). */
+/*
+ * For a whole copy: makes room for [0, hi), with zeros in a gap up to lo. The caller fills [lo,
+ * hi).
+ */
 static int stretch(struct dirty_chunk *c, uint32_t lo, uint32_t hi)
 {
 	TRY(reserve(c, hi));
@@ -168,8 +171,8 @@ int dirty_read(struct file *f, const struct dirty_chunk *c, uint32_t lo, struct 
 }
 
 /*
- * Makes room for one more page, at `at`, including what it would take to put an older copy back
- * below it, which the workers have now and may fail to store.
+ * Makes room for one more page, at `at`, and for putting an older copy back below it, which is with
+ * the workers now and may fail to be stored.
  */
 static int reserve_page(struct dirty_chunk *c, uint32_t at)
 {
@@ -181,7 +184,7 @@ static int reserve_page(struct dirty_chunk *c, uint32_t at)
 	return pages_reserve(&c->pages, 1 + (old ? old->pages.n : 0));
 }
 
-/* Inserts a page for a write to *p, with the older bytes around that. `len`: of the chunk. */
+/* Inserts a page for a write to *p, with the older bytes around the write. `len`: of the chunk. */
 static int new_page(struct dirty_chunk *c, uint32_t i, const struct piece *p, uint32_t len)
 {
 	uint32_t at = p->lo - p->lo % DIRTY_PAGE,
@@ -230,7 +233,7 @@ static int write_pages(struct dirty_chunk *c, const struct piece *p, const uint8
 	return 0;
 }
 
-/* True: the piece is its whole chunk and fills `own`, whose memory is the chunk's now. */
+/* True: the piece is a whole chunk and fills `own`, whose memory now belongs to the chunk. */
 static bool take_buffer(struct dirty_chunk *c, const struct piece *p, struct buf *own)
 {
 	size_t n = p->hi - p->lo;
@@ -244,7 +247,9 @@ static bool take_buffer(struct dirty_chunk *c, const struct piece *p, struct buf
 	return true;
 }
 
-/* Right before a write: the kernel sends whole pages, of which most bytes are as they were. */
+/*
+ * Updates c->kept before a write: the kernel sends whole pages, in which most bytes are unchanged.
+ */
 static void judge_kept(struct dirty_chunk *c, const struct piece *p, const uint8_t *src)
 {
 	if (p->lo < c->kept.n &&
@@ -278,13 +283,13 @@ static int new_chunk(struct file *f, uint32_t n, struct dirty_chunk **out)
 	return 0;
 }
 
-/* A write of at least this fraction of a chunk is not a small write, for which pages are meant. */
+/* A write of at least an 8th of a chunk is not a small write, for which pages are meant. */
 #define LARGE_PART 8
 
 /*
  * True: this is a new chunk in a hole that will probably be filled, so that pages would be a
- * detour: it is written from its start on, or in large pieces. (If an application's requests are
- * not aligned to chunks, the kernel sends the halves of a chunk in any order.)
+ * detour: it is written from its start, or in large pieces. (If an application's requests are not
+ * aligned to chunks, the kernel sends the halves of a chunk in any order.)
  */
 static bool wants_whole(const struct file *f, const struct dirty_chunk *c, const struct piece *p)
 {
@@ -302,7 +307,7 @@ bool dirty_has_kept(const struct file *f, const struct dirty_chunk *c)
 	       frame_stored_sum(f->frame, c->n) == c->kept.sum;
 }
 
-/* True: all bytes of the copy are those of the stored chunk. */
+/* True: if made whole now, the copy gets exactly the bytes of the stored chunk. */
 static bool begins_as_stored(const struct file *f, const struct dirty_chunk *c)
 {
 	return !c->pages.n && !dirty_find_flushing(&f->dirty, c->n) &&

@@ -8,12 +8,12 @@ struct base {
 	bool stored;
 };
 
-/* Beside enum encoded: nothing is encoded yet; ws->plain has what lies below the pages. */
+/* In addition to enum encoded: nothing is encoded yet; ws->plain has what lies below the pages. */
 #define BASE_DECODED (ENCODED_OUTDATED + 1)
 
 /*
- * True: the stored chunk is much longer than what any writer makes of its bytes (FORMAT.md 3.10).
- * It may be a hole of 2 GiB for all but a few of them: that is read block by block, if at all.
+ * is_bloated: the stored chunk is much longer than any writer would make it (FORMAT.md 3.10). It
+ * may be a 2 GiB hole except for a few bytes: that is read block by block, if at all.
  */
 #define BLOATED_BLOCK 32u
 #define BLOATED_SPARE (256u << 10)
@@ -49,7 +49,7 @@ static int read_base(struct file *f, const struct dirty_chunk *c, struct workspa
 	return rc;
 }
 
-/* A run of whole blocks of the stored chunk, decoded to their place in ws->plain. */
+/* Decodes a run of whole blocks of the stored chunk to their place in ws->plain. */
 static int decode_run(const struct chunk *base, struct workspace *ws, struct run run)
 {
 	struct extent in = chunk_extent(base, run);
@@ -60,15 +60,15 @@ static int decode_run(const struct chunk *base, struct workspace *ws, struct run
 			    span_of(ws->plain.p + at, chunk_run_bytes(base, run)));
 }
 
-/* What the chunk has become longer by, as far as no page has it. */
+/* Zeros, for now, what the chunk has grown by. */
 static void fill_end(const struct chunk *base, struct workspace *ws)
 {
 	memset(ws->plain.p + base->nbytes, 0, ws->plain.n - base->nbytes);
 }
 
 /*
- * Completes a block whose bytes are `at`, of which pages have some or all, in ws->plain. *kept: it
- * is the last one of the stored chunk, and only got longer: the kernel sends whole pages.
+ * Completes, in ws->plain, the block whose bytes are `at`; pages have some or all of them. *kept:
+ * it is the last block of the stored chunk, and has only grown: the kernel sends whole pages.
  */
 static int fill_block(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
 		      struct extent at, bool *kept)
@@ -85,14 +85,14 @@ static int fill_block(const struct dirty_chunk *c, const struct chunk *base, str
 	return 0;
 }
 
-/* True: the block has other bytes than in the stored chunk, or more. */
+/* True: pages have bytes of the block, or it is longer than in the stored chunk. */
 static bool is_touched(const struct dirty_chunk *c, const struct chunk *base, struct extent at)
 {
 	return at.off + at.len > base->nbytes ||
 	       pages_touch(&c->pages, at.off, at.off + at.len);
 }
 
-/* Lists the runs of blocks that are touched in ws->edits, with their new bytes in ws->plain. */
+/* Lists the runs of touched blocks in ws->edits, with their new bytes in ws->plain. */
 static int list_edits(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
 		      struct chunk_patch *p)
 {
@@ -123,8 +123,8 @@ static int list_edits(const struct dirty_chunk *c, const struct chunk *base, str
 }
 
 /*
- * True: the chunk has got longer, and is encoded as a whole. The block size of a chunk of one block
- * is its length: too small for what it becomes.
+ * True: the chunk has grown, and is encoded as a whole. A chunk of one block has its length as the
+ * block size, which is too small for the longer chunk.
  */
 static bool grows_anew(const struct dirty_chunk *c, const struct chunk *base)
 {
@@ -137,7 +137,7 @@ static bool grows_anew(const struct dirty_chunk *c, const struct chunk *base)
 		policy_wants_bytewise(&f->policy, c->file_size, f->chunk_size));
 }
 
-/* True: patching pays. If most blocks change, all are encoded again, by the present policy. */
+/* True: patching pays off. If most blocks change, all are encoded again, by the present policy. */
 static bool few_blocks(const struct dirty_chunk *c, const struct chunk *base)
 {
 	uint32_t touched = 0;
@@ -148,7 +148,7 @@ static bool few_blocks(const struct dirty_chunk *c, const struct chunk *base)
 	struct chunk now = chunk_longer(base, c->len);
 	for (uint32_t b = 0; b < now.nblocks; b++)
 		touched += is_touched(c, base, chunk_block_bytes(&now, b));
-	return touched && touched <= now.nblocks / 2; /* none: it is as long again as it was */
+	return touched && touched <= now.nblocks / 2; /* none: it has its old length again */
 }
 
 /* 0: ws->stored has the chunk. 1: it has to be encoded as a whole. */
@@ -166,8 +166,8 @@ static int patch(const struct dirty_chunk *c, const struct chunk *base, struct w
 
 /*
  * While chunks are waiting, each worker encodes one of its own. A chunk with none behind it is the
- * last of a file, or its only one: its blocks are divided among all workers, so that whoever waits
- * for the file waits less.
+ * last of a file, or its only one: its blocks are divided among all workers, so that a thread
+ * waiting for the file waits less.
  */
 static int encode_blocks(struct file *f, const struct pipeline *p, struct view plain,
 			 struct workspace *ws)
@@ -197,7 +197,10 @@ static int encode_plain(struct file *f, const struct dirty_chunk *c, struct view
 	return ENCODED;
 }
 
-/* The stored chunk, to ws->base, if it is the one whose bytes the copy begins with; else 1. */
+/*
+ * 0: the stored chunk, whose bytes the copy begins with, is in ws->base. 1: it has other bytes, or
+ * cannot be appended to.
+ */
 static int read_kept_locked(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 			    struct chunk *base)
 {
@@ -219,12 +222,12 @@ static int append_to(const struct dirty_chunk *c, const struct chunk *base, stru
 	return chunk_patch(ws->scratch, &p, &ws->stored);
 }
 
-/* Longer blocks, which are seldom and take memory that nobody has counted, are encoded. */
+/* Longer blocks, which are rare and take memory that was not counted, are encoded. */
 #define APPEND_BLOCK (256u << 10)
 
 /*
- * A few bytes behind those of a stored chunk of one block: a line in a log, mostly. True: they were
- * put behind its stored form. Whatever fails, all bytes are at hand to be encoded.
+ * Appends to a stored chunk of one block, mostly a line to a log. True: the new bytes were added to
+ * its stored form. After any failure, the whole chunk can still be encoded from memory.
  */
 static bool append_kept(struct file *f, const struct dirty_chunk *c, struct workspace *ws)
 {
@@ -262,8 +265,8 @@ static int encode_whole(struct file *f, const struct dirty_chunk *c, struct work
 
 /*
  * Damage below a block that is completely replaced is no reason to lose the new data: the other
- * blocks are read one by one. Only if blocks have checksums, since otherwise nobody can tell data
- * from damage, and the new chunk would vouch for it. The lock is held.
+ * blocks are read one by one. Only if blocks have checksums, since otherwise damage cannot be told
+ * from data, and the new chunk's checksums would vouch for it. The lock is held.
  */
 static int read_blocks_around(struct file *f, const struct dirty_chunk *c, const struct chunk *base,
 			      struct workspace *ws)
@@ -295,7 +298,7 @@ static int read_around(struct file *f, const struct dirty_chunk *c, struct works
 	return rc == 0 ? BASE_DECODED : rc;
 }
 
-/* Gives up each large buffer before it needs the next. */
+/* Frees each large buffer before it needs the next. */
 static int patch_or_decode(const struct dirty_chunk *c, const struct chunk *base,
 			   struct workspace *ws)
 {
@@ -324,13 +327,13 @@ static int patch_or_read(struct file *f, const struct dirty_chunk *c, struct wor
 }
 
 /*
- * Wrong bytes may have arisen between the disk and us and not on it: they are read once more before
- * the data that was written over them is given up.
+ * Wrong bytes may come from the way between the disk and us: they are read once more before the
+ * data that was written over them is given up.
  */
 static int encode_over(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 		       bool *damaged)
 {
-	/* Others must not wait for their turns while this reads and patches. */
+	/* Other chunks must not wait for their turns while this reads and patches. */
 	policy_pass(&f->policy, c->turn);
 	int rc = patch_or_read(f, c, ws);
 	if (rc == -EBADMSG || rc == -ENOTSUP)
@@ -338,8 +341,8 @@ static int encode_over(struct file *f, const struct dirty_chunk *c, struct works
 	if (rc == -EBADMSG)
 		rc = read_around(f, c, ws);
 	/*
-	 * A device that fails may answer the next time, if there is memory to wait for that. What
-	 * must be stored waits in any case, since there is no commit without it.
+	 * A failing device may answer the next time, if there is memory to wait for that. What must
+	 * be stored waits in any case, since there is no commit without it.
 	 */
 	*damaged = !c->must_store && (rc == -EBADMSG || rc == -ENOTSUP ||
 				      (rc == -EIO && budget_gives_up(f->fs->budget)));

@@ -13,24 +13,25 @@
 #include <assert.h>
 #include <limits.h>
 
-/* A chunk of this size is encoded faster than another thread is woken, and wakes this one. */
+/* A chunk of up to this size is encoded faster than another thread is woken and wakes this one. */
 #define SMALL (16u << 10)
 
 /*
- * The number of chunks in a batch: at least so many, to keep the workers busy; or this fraction of
- * the file, so that a file that is completely rewritten stays below 1.5 times its size.
+ * The number of chunks in a batch: at least BATCH_LEAST, to keep the workers busy; otherwise a
+ * BATCH_SHARE-th of the file, so that a file that is completely rewritten stays below 1.5 times its
+ * size.
  */
 #define BATCH_LEAST 4u
 #define BATCH_SHARE 12u
 
 /*
- * Full chunks wait for those before them, up to so many bytes: as much as the daemon's threads may
- * have read from the kernel in order and deliver here in any order.
+ * Full chunks wait for those before them, up to this many bytes (or chunks): as much as the
+ * daemon's threads may have read from the kernel in order and deliver here in any order.
  */
 #define HELD_BYTES (32u << 20)
 #define HELD_LEAST 32u
 
-/* To free space of the frame, which is filled without the lock, so that writers can go on. */
+/* Writes to free space of the frame, without the lock, so that writers can go on. */
 static int store(struct file *f, uint32_t n, struct view stored, struct frame_place *p)
 {
 	caps_note(f->inode, f->fd);
@@ -57,7 +58,7 @@ static int store_shared(struct file *f, uint32_t n, struct view stored, struct f
 	return rc;
 }
 
-/* Asked before encoding, which would be in vain for a chunk that cannot be stored. */
+/* Call before encoding, which would be in vain for a chunk that cannot be stored. */
 static int may_store(struct file *f)
 {
 	enum sidecar_entered how;
@@ -69,7 +70,7 @@ static int may_store(struct file *f)
 	return 0;
 }
 
-/* What became of a chunk. */
+/* The outcome of storing a chunk. */
 struct outcome {
 	int rc;       /* enum encoded, or a failure */
 	bool damaged; /* as in encode_chunk */
@@ -87,8 +88,8 @@ static void tell_lost(struct file *f, uint32_t n, int rc)
 }
 
 /*
- * Makes the chunk clean, or DIRTY again if it could not be stored. False: it is lost, since what it
- * lies over cannot be read.
+ * Makes the chunk clean, or DIRTY again if it could not be stored. False: it is lost, since the
+ * bytes below its pages cannot be read.
  */
 static bool land(struct file *f, struct dirty_chunk *c, const struct outcome *o)
 {
@@ -171,7 +172,7 @@ static void flush_run(struct pool_job *job)
 
 	buffers_begin(f->fs, &held);
 	struct outcome o = encode_and_store(f, c);
-	policy_pass(&f->policy, c->turn); /* if no choice of a pipeline has ended its turn */
+	policy_pass(&f->policy, c->turn); /* in case no choice of a pipeline has ended its turn */
 	int rc = o.rc < 0 ? o.rc : 0;
 	bool kept = land(f, c, &o);
 	if (!kept)
@@ -211,8 +212,8 @@ static void submit(struct file *f, struct dirty_chunk *c)
 }
 
 /*
- * True: the only DIRTY chunk, which has up to `most` bytes, is FLUSHING now. *own: for the calling
- * thread to store; NULL: a worker gets it once there is memory for that.
+ * True: the only DIRTY chunk, which has up to `most` bytes, is FLUSHING now. *own: the chunk, for
+ * the calling thread to store; NULL: a worker gets it once there is memory for that.
  */
 static bool begin_only_locked(struct file *f, uint32_t most, struct dirty_chunk **own)
 {
@@ -224,7 +225,7 @@ static bool begin_only_locked(struct file *f, uint32_t most, struct dirty_chunk 
 		return false;
 	c->job.run = flush_run;
 	if (c->len <= SMALL)
-		buffers_none(c); /* so small that they need not be counted */
+		buffers_none(c); /* its buffers are too small to be counted */
 	else if (!buffers_take(c))
 		return true;
 	*own = c;
@@ -271,8 +272,8 @@ static unsigned batch_size(struct file *f)
 }
 
 /*
- * As many bytes were written to the chunk as it holds, so it is probably complete. That its end was
- * written says little, since the kernel sends pages in any order.
+ * True: as many bytes were written to the chunk as it holds, so it is probably complete. That its
+ * end was written would say little, since the kernel sends pages in any order.
  */
 static bool is_full(const struct file *f, const struct dirty_chunk *c)
 {
@@ -297,7 +298,7 @@ static void submit_successors(struct file *f)
 	}
 }
 
-/* Submits the waiting chunks: what they wait for may never come, since there may be a hole. */
+/* Submits the waiting chunks: those that they wait for may be holes, and never come. */
 static void submit_held(struct file *f)
 {
 	const struct dirty_set *dirty = &f->dirty.dirty;

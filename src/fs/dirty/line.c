@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-/* A thread that has an extra one in its place holds its buffer for requests, at least. */
+/* A thread that is relieved by an extra one still holds at least its request buffer. */
 #define REQUEST (1u << 20)
 
 void line_init(struct line *l, struct fs *fs, pthread_mutex_t *lock)

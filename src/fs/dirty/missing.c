@@ -49,7 +49,7 @@ static bool room_for_one(struct missing *m)
 	return true;
 }
 
-/* The ranges from i on move by one place. */
+/* Moves the ranges from i on by one place. */
 static void open_gap(struct missing *m, uint32_t i)
 {
 	struct missing_range *r = ranges(m);

@@ -42,7 +42,7 @@ bool recall_take(struct recall *r, struct recall_key key, size_t n, struct buf *
 			continue;
 		*out = *b;
 		*b = (struct buf){0};
-		r->next = i; /* the next one goes there */
+		r->next = i; /* recall_give reuses this slot next */
 	}
 	pthread_mutex_unlock(&r->lock);
 	return found;

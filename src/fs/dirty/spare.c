@@ -7,7 +7,7 @@
 struct spare {
 	pthread_mutex_t lock;
 	uint64_t max, bytes; /* all below under lock */
-	unsigned n, least; /* least: the smallest n since the last trim; so many were not needed */
+	unsigned n, least; /* least: the smallest n since the last trim, which were not needed */
 	struct buf slot[SLOTS];
 };
 

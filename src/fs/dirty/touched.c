@@ -37,7 +37,7 @@ void touched_add(struct touched *t, uint64_t at, uint64_t len)
 	}
 	t->bytes += len;
 	if (t->bytes > TOUCHED_MAX_BYTES)
-		touched_settle(t); /* the same bytes again and again are not much */
+		touched_settle(t); /* repeated writes of the same bytes count once */
 	if (t->bytes > TOUCHED_MAX_BYTES)
 		touched_whole(t);
 }
