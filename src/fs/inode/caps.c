@@ -11,7 +11,7 @@
 
 #define SET_ID (S_ISUID | S_ISGID)
 
-/* The permissions, if our writes may take bits of them away. The lock is held. */
+/* Notes the permissions, if our writes may remove bits of them. The lock is held. */
 static void note_mode(struct caps *c, int fd)
 {
 	struct stat st;
@@ -59,7 +59,10 @@ static int put_back(const struct caps *c, const char *path)
 	return setxattr(path, CAPS_XATTR, c->value, c->n, 0) < 0 ? -errno : 1;
 }
 
-/* The bits that are missing. None, if another program has set the mode or the owner meanwhile. */
+/*
+ * The bits that our writes have removed. None, if another program has changed mode or owner
+ * meanwhile.
+ */
 static mode_t lost_bits(const struct caps *c, const struct stat *st)
 {
 	mode_t lost = c->mode & SET_ID & ~st->st_mode;
@@ -101,7 +104,7 @@ int caps_set_mode(struct inode *n, int fd, mode_t mode)
 	int rc = 0;
 
 	pthread_mutex_lock(&n->caps.lock);
-	if (fchmod(fd, mode) < 0) { /* that of an open file needs no path */
+	if (fchmod(fd, mode) < 0) { /* an open file needs no path */
 		fd_proc_path(fd, path);
 		rc = errno != EBADF || fchmodat(AT_FDCWD, path, mode, 0) < 0 ? -errno : 0;
 	}
@@ -132,13 +135,13 @@ void caps_show_mode(struct inode *n, struct stat *st)
 
 static void note_value(struct caps *c, struct view value)
 {
-	/* Longer than any that today's kernels have: not noted, the backing file alone has them. */
+	/* Longer ones than today's kernels have are not noted: only the backing file has them. */
 	c->n = c->writing && value.n <= sizeof c->value ? value.n : 0;
 	if (c->n)
 		memcpy(c->value, value.p, c->n);
 }
 
-/* What the kernel knows from now on. The lock is held. */
+/* Notes what the kernel is told. The lock is held. */
 static void tell(struct caps *c, bool none, uint64_t until)
 {
 	c->told_none = none;
@@ -151,7 +154,7 @@ int caps_set(struct inode *n, int fd, struct view value, int flags)
 
 	fd_proc_path(fd, path);
 	pthread_mutex_lock(&n->caps.lock);
-	IGNORE(put_back(&n->caps, path)); /* the flags ask whether there are any */
+	IGNORE(put_back(&n->caps, path)); /* `flags` depend on whether there are any */
 	int rc = setxattr(path, CAPS_XATTR, value.p, value.n, flags) < 0 ? -errno : 0;
 	if (rc >= 0) {
 		note_value(&n->caps, value);
@@ -170,10 +173,10 @@ int caps_remove(struct inode *n, int fd)
 	bool noted = n->caps.n > 0;
 	int rc = removexattr(path, CAPS_XATTR) < 0 ? -errno : 0;
 	if (rc == -ENODATA && noted)
-		rc = 0; /* we took them away ourselves */
+		rc = 0; /* our own writes removed them */
 	if (rc >= 0 || rc == -ENODATA) {
 		note_value(&n->caps, (struct view){NULL, 0});
-		tell(&n->caps, true, 0); /* the kernel does not ask again */
+		tell(&n->caps, true, 0); /* the kernel will not ask again */
 	}
 	pthread_mutex_unlock(&n->caps.lock);
 	return rc;

@@ -30,7 +30,7 @@ static bool is_listed(const struct inodes *t, const struct inode *n)
 }
 
 /*
- * The LRU list holds exactly the inodes with a descriptor, no pins and no open frame: to be called
+ * The LRU list holds exactly the inodes with a descriptor, no pins and no open frame: call this
  * when one of the three has changed. True: the inode was added; there may be too many by now.
  */
 static bool lru_update(struct inodes *t, struct inode *n)
@@ -62,7 +62,7 @@ static bool fd_give(struct inodes *t, struct inode *n, int fd, bool readable)
 	return lru_update(t, n);
 }
 
-/* From here on its number may be given to another file, which is told from it by its birth. */
+/* From here on its inode number may be reused by another file, which n->birth tells from it. */
 static int fd_take(struct inodes *t, struct inode *n)
 {
 	int fd = n->fd;
@@ -79,7 +79,7 @@ static void fd_close(struct inodes *t, struct inode *n)
 	close(fd_take(t, n));
 }
 
-/* Closes those that were used least recently, until there are `max` or no others may be closed. */
+/* Closes the least recently used ones, until there are `max` or no others may be closed. */
 static void trim_fds(struct inodes *t, unsigned max)
 {
 	struct inode *n = t->oldest;
@@ -92,7 +92,7 @@ static void trim_fds(struct inodes *t, unsigned max)
 	}
 }
 
-/* After -EMFILE: something else of the process has taken what is left. */
+/* After -EMFILE: other parts of the process have taken what was left. */
 static void give_up_half(struct inodes *t)
 {
 	pthread_mutex_lock(&t->lock);
@@ -101,16 +101,16 @@ static void give_up_half(struct inodes *t)
 }
 
 /*
- * Descriptors that are reserved: for what the daemon itself has open, which is one for each thread
- * that serves requests and some others; and, at most, for what requests have open for a moment.
+ * Reserved descriptors: OWN for what the daemon itself has open, which is one for each thread that
+ * serves requests and some others; and up to BRIEF_MOST for what requests open briefly.
  */
 #define OWN 32
 #define BRIEF_MOST 224
 
-/* Of files that nobody uses no more are kept open: closing them takes time, too. */
+/* No more descriptors of unused files are kept open than this: closing them takes time, too. */
 #define UNUSED_MOST (1u << 16)
 
-/* How many may stay open. */
+/* How many descriptors may stay open. */
 static unsigned most_that_stay(const struct inodes *t)
 {
 	unsigned reserved = OWN + (unsigned)min_u64(t->limit / 8, BRIEF_MOST);
@@ -129,7 +129,7 @@ unsigned inodes_limit(const struct inodes *t)
 	return t->limit;
 }
 
-/* Makes room for one more, so that there are `most` of all kinds. */
+/* Makes room for one more, so that there are at most `most` of all kinds. */
 static int room_for_one(struct inodes *t, unsigned most)
 {
 	pthread_mutex_lock(&t->lock);
@@ -178,7 +178,10 @@ void table_fd_unlist(struct inodes *t, struct inode *n)
 		lru_remove(t, n);
 }
 
-/* 0: the name is not there, or that of another file. Its directory could be opened. */
+/*
+ * 1: *fd is open. 0: the name does not exist, or is that of another file; its directory could be
+ * opened.
+ */
 static int try_name(struct inodes *t, struct inode *n, int *fd)
 {
 	struct named by;
@@ -196,7 +199,7 @@ static int try_name(struct inodes *t, struct inode *n, int *fd)
 	return 0;
 }
 
-/* How long a request that changes a name may take to tell the inode: some 50 ms. */
+/* A request that changes a name may take some 50 ms to tell the inode. */
 #define TRIES 50
 #define NAP_MAX CLOCK_MS
 
@@ -216,13 +219,13 @@ static int open_by_name(struct inodes *t, struct inode *n)
 	return -ESTALE;
 }
 
-/* So many levels without a descriptor are opened by recursion. */
+/* Up to this many levels without a descriptor are opened by recursion. */
 #define LEVELS 32
 
 /*
- * Of more levels, the inode half way up to the first that has one, with a reference; else NULL.
- * -ESTALE: another program has moved directories, so that by the names that we know of two each is
- * below the other.
+ * For more levels than that, sets *out to the inode half way up to the first one with a descriptor,
+ * with a reference; else to NULL. -ESTALE: another program has moved directories, so that by the
+ * names that we know two of them are below each other.
  */
 static int half_way(struct inodes *t, struct inode *n, struct inode **out)
 {
@@ -244,7 +247,7 @@ static int half_way(struct inodes *t, struct inode *n, struct inode **out)
 	return circle ? -ESTALE : 0;
 }
 
-/* A tree may be deeper than the stack of a thread: by halves. */
+/* A tree may be deeper than a thread's stack allows to recurse: opens half of the levels first. */
 static int open_deep(struct inodes *t, struct inode *n)
 {
 	struct inode *half;
@@ -309,8 +312,8 @@ int inode_pin_reader(struct inodes *t, struct inode *n)
 }
 
 /*
- * By its newest name, which is cheaper than the way through /proc. After any failure that way is
- * left, also after -ESTALE: the file has lost its name.
+ * Opens it by its newest name, which is cheaper than through /proc. That remains as the fallback
+ * after any failure, even -ESTALE: the file has lost its name.
  */
 static int reopen_by_name(struct inodes *t, struct inode *n, int flags)
 {
@@ -330,8 +333,8 @@ static int reopen_by_name(struct inodes *t, struct inode *n, int flags)
 }
 
 /*
- * True: another program has given the newest name to another file, or removed it. Not if it may
- * have been a request here, which tells the inode only afterwards.
+ * True: another program has given the newest name to another file, or removed it. False if that may
+ * have been a request of ours, which tells the inode only afterwards.
  */
 static bool has_lost_name(struct inodes *t, struct inode *n)
 {
@@ -357,9 +360,8 @@ bool inode_was_replaced(struct inodes *t, struct inode *n)
 }
 
 /*
- * 1: what looked the file up has opened it to read it already, and that is *fd. 0: it has not.
- * -ESTALE: whoever opens a file means the one that has the name by now, which the kernel looks up
- * then.
+ * 1: the lookup has already opened the file for reading, as *fd. 0: it has not. -ESTALE: the open
+ * is meant for the file that has the name by now, which the kernel then looks up.
  */
 static int promote_reader(struct inodes *t, struct inode *n, int *fd)
 {
@@ -379,7 +381,7 @@ static int promote_reader(struct inodes *t, struct inode *n, int *fd)
 	return lost ? -ESTALE : 1;
 }
 
-/* By the descriptor that it has, or gets now. Not waiting for a lease: n->lock is held. */
+/* Uses the descriptor that it has, or gets one. Does not wait for a lease: n->lock is held. */
 static int promote_by_proc(struct inodes *t, struct inode *n, int flags)
 {
 	flags |= O_NONBLOCK;
@@ -410,7 +412,10 @@ int inode_promote(struct inodes *t, struct inode *n, int flags)
 	return real >= 0 ? inode_promote_to_take(t, n, real) : promote_by_proc(t, n, flags);
 }
 
-/* dup3 changes the file behind the number at once: who has it pinned, or open, is not disturbed. */
+/*
+ * dup3 replaces the open file behind the number atomically: users that have it pinned, or open, are
+ * not disturbed.
+ */
 int inode_promote_to_take(struct inodes *t, struct inode *n, int fd)
 {
 	pthread_mutex_lock(&t->lock);
@@ -424,7 +429,7 @@ int inode_promote_to_take(struct inodes *t, struct inode *n, int fd)
 		close(fd);
 		fd = n->fd;
 	}
-	n->readable = false; /* whether it reads or writes: inode_demote closes it */
+	n->readable = false; /* even if it can read: inode_demote closes it */
 	pthread_mutex_unlock(&t->lock);
 	return fd;
 }
@@ -436,11 +441,11 @@ void inode_demote(struct inodes *t, struct inode *n)
 	pthread_mutex_lock(&t->lock);
 	assert(n->promoted);
 	n->promoted = false;
-	/* Nobody tells a detached one that it loses its name; the kernel sets its times then. */
+	/* A detached inode is not told when it loses its name; the kernel may yet set its times. */
 	if (!n->readable && n->links && !n->detached && n->pins == 0) {
-		int real = fd_take(t, n); /* whoever wants it again opens it by its name */
+		int real = fd_take(t, n); /* the next use opens it by its name */
 		pthread_mutex_unlock(&t->lock);
-		close(real); /* it was written: that may take the backing file system a while */
+		close(real); /* after writes, this may take the backing file system a while */
 		return;
 	}
 	snprintf(name, sizeof name, "%d", n->fd);

@@ -119,7 +119,7 @@ int inodes_open(struct inodes **out, struct backing *b, unsigned long limit)
 	pthread_mutex_init(&root->caps.lock, NULL);
 	t->backing = b;
 	t->limit = (unsigned)min_u64(limit, INT_MAX);
-	t->generation = (uint32_t)meter_now(); /* nor those of an earlier mount */
+	t->generation = (uint32_t)meter_now(); /* differs from those of an earlier mount, too */
 	t->nfds = 1;
 	t->renames = 1;
 	t->root = root;
@@ -144,7 +144,7 @@ static void erase_unused(struct inodes *t, struct inode *n)
 	erase(t, n);
 }
 
-/* At the end nothing is in use any more; what the kernel did not forget goes too. */
+/* At the end nothing is in use; what the kernel did not forget is freed, too. */
 void inodes_close(struct inodes *t)
 {
 	if (!t)
@@ -187,7 +187,7 @@ static struct inode *add(struct inodes *t, const struct entry *e)
 	n->made = e->made;
 	n->birth = e->birth;
 	n->names.before = link_before;
-	/* Whoever knew the weights could choose names that make the tree a list. */
+	/* If the weights were predictable, chosen names could make the tree a list. */
 	n->names.seed = (uint32_t)meter_now();
 	HASH_ADD(hh, t->table, key, sizeof n->key, n);
 	if (!n->hh.tbl) {
@@ -332,7 +332,7 @@ void inode_put(struct inodes *t, struct inode *n, uint64_t refs)
 	table_unlock(t);
 }
 
-/* Only a name that alone is known to lead to the file is sure to be that of its new number. */
+/* Only if a single name is known can it be sure that the new number is that name's. */
 static bool give_number(struct inodes *t, struct inode *n, const struct stat *st, int fd)
 {
 	struct inode_key key = {st->st_dev, st->st_ino, n->key.kind};

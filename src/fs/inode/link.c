@@ -63,11 +63,11 @@ void table_link_add(struct inode *n, struct inode *parent, const char *backing)
 		list_remove(l);
 	else
 		l = link_new(n, parent, backing);
-	if (l) /* else the inode is reached by its descriptor as long as that is open */
+	if (l) /* else only its descriptor, as long as that is open, reaches the inode */
 		list_add(n, l);
 }
 
-/* All but the descriptor. */
+/* Sets all of *by but the descriptor. */
 static bool newest_link(struct inodes *t, struct inode *n, struct named *by)
 {
 	pthread_mutex_lock(&t->lock);
@@ -100,7 +100,7 @@ void inode_leave_name(struct inodes *t, const struct named *by)
 void inode_link_add(struct inodes *t, struct inode *n, struct inode *parent, const char *backing)
 {
 	pthread_mutex_lock(&t->lock);
-	if (n != t->root) /* a bind mount may have it below itself, but it is reached without */
+	if (n != t->root) /* a bind mount may put it below itself, but it needs no name */
 		table_link_add(n, parent, backing);
 	pthread_mutex_unlock(&t->lock);
 }
@@ -130,10 +130,13 @@ bool inode_link_check(struct inodes *t, struct inode *n, struct inode *parent, i
 {
 	struct stat st;
 
-	/* without the lock at first: a network may be asked */
+	/* first without the lock: this may ask another machine */
 	if (fstatat(dirfd, backing, &st, AT_SYMLINK_NOFOLLOW) == 0 && inode_is_number(t, n, &st))
 		return true;
-	/* A request that has given it back since tells the inode before we look, or after. */
+	/*
+	 * A request that has restored the name since tells the inode either before this look or
+	 * after.
+	 */
 	pthread_mutex_lock(&t->lock);
 	bool gone = fstatat(dirfd, backing, &st, AT_SYMLINK_NOFOLLOW) < 0 ? errno == ENOENT
 									    : !table_is_of(n, &st);
@@ -143,7 +146,7 @@ bool inode_link_check(struct inodes *t, struct inode *n, struct inode *parent, i
 	return !gone;
 }
 
-/* In this order: inodes_renames looks at them in the other. */
+/* In this order: inodes_renames reads them in the opposite one. */
 void inodes_rename_begin(struct inodes *t)
 {
 	atomic_fetch_add(&t->renaming, 1);

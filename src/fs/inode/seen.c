@@ -10,8 +10,8 @@ bool seen_is_same(const struct inode *n, const struct stat *st)
 }
 
 /*
- * A new ctime alone means a chmod or another name: no reason to load anything again, unless the
- * content could not be read.
+ * A new ctime alone means a chmod or a rename: no reason to reload, unless the content could not be
+ * read.
  */
 bool seen_is_foreign(const struct inode *n, const struct stat *st)
 {

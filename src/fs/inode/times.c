@@ -3,13 +3,13 @@
 #include "base/clock.h"
 #include "fs/inode/inode.h"
 
-/* Of the kernel's clock, at the least that it is built with: 100 Hz. */
+/* Of the kernel's clock, at the lowest rate that it can be built with: 100 Hz. */
 #define TICK (CLOCK_SECOND / 100)
 
 /*
- * Where a file system has stamps finer than a tick (Linux 6.13), the kernel's others do not fall
- * behind these, which CLOCK_REALTIME_COARSE does. A change whose stamp equals that of the one
- * before is not told to us: what we were told then is its time, too.
+ * Where a file system has time stamps finer than a tick (Linux 6.13), the kernel's coarse ones
+ * never fall behind these, but CLOCK_REALTIME_COARSE does. And a change whose stamp equals the
+ * previous one is not sent to us: the time that we have is its time, too.
  */
 static void not_before(struct timespec *now, const struct timespec *last)
 {
@@ -29,7 +29,7 @@ void times_touch(struct inode *n)
 	not_before(&now, n->times.pending ? &n->times.mtime : &n->seen.st.st_mtim);
 	n->times.mtime = n->times.ctime = now;
 	n->times.pending = true;
-	n->times.given = true; /* also by a change that the frame does not show, of a hole to one */
+	n->times.given = true; /* even if the frame does not change: zeros written to a hole */
 	pthread_mutex_unlock(&n->lock);
 }
 
@@ -59,8 +59,8 @@ void times_hold(struct inode *n, int fd)
 }
 
 /*
- * The sync of a commit comes before its mtime. One that is a moment off after a power cut is not
- * worth another; one that somebody gave is.
+ * The sync of a commit comes before its mtime is set. An mtime that is slightly off after a power
+ * cut is not worth another sync; one that was set explicitly is.
  */
 static void judge_mtime(struct inode *n, const struct timespec *mtime)
 {
@@ -71,7 +71,7 @@ static void judge_mtime(struct inode *n, const struct timespec *mtime)
 		n->attr_changes++;
 }
 
-/* True: as near as the coarsest stamps come, the two seconds of FAT. */
+/* True: equal within the coarsest resolution, the two seconds of FAT. */
 static bool has_mtime(const struct stat *st, const struct timespec *mtime)
 {
 	return (uint64_t)st->st_mtim.tv_sec - (uint64_t)mtime->tv_sec + 2 <= 4;
@@ -84,7 +84,7 @@ static void set_mtime(const struct inode *n, int fd)
 	struct stat st;
 
 	if (futimens(fd, ts) < 0)
-		return; /* a file of others: it keeps the time of the flush */
+		return; /* another user's file: it keeps the time of the flush */
 	if (stat_fd(fd, &st) < 0 || has_mtime(&st, &n->times.mtime))
 		return;
 	ts[0] = st.st_atim;
@@ -121,7 +121,7 @@ void times_release(struct inode *n, int fd)
 	if (n->times.pending && n->times.given) {
 		bool known = is_known(n, fd);
 		give_mtime(n, fd);
-		/* Else another program's change is still to be noticed. */
+		/* Otherwise another program's change has yet to be noticed. */
 		if (known && stat_fd(fd, &st) == 0)
 			n->seen.st = st;
 	}
@@ -129,7 +129,10 @@ void times_release(struct inode *n, int fd)
 	pthread_mutex_unlock(&n->lock);
 }
 
-/* Sets times that are pending; NULL: no mtime, and the ctime of now. Under n->lock. */
+/*
+ * Sets the pending times, if any are pending. `mtime` NULL: stays; `ctime` NULL: now. Under
+ * n->lock.
+ */
 static void set_pending(struct inode *n, const struct timespec *mtime, const struct timespec *ctime)
 {
 	struct timespec now;
@@ -159,7 +162,7 @@ void times_set_mtime(struct inode *n, const struct timespec *mtime)
 	pthread_mutex_unlock(&n->lock);
 }
 
-/* Under n->lock: whoever looks the file up must not see the new mtime before n->seen has it. */
+/* Under n->lock: a lookup must not see the new mtime before n->seen has it. */
 static int set_backing(struct inode *n, int fd, const struct timespec ts[2],
 		       const struct timespec *ctime)
 {
