@@ -5,9 +5,7 @@
 
 #include <string.h>
 
-/*
- * As long as the kernel may need from its lookup to its request on a busy machine, and no longer.
- */
+/* How long the kernel may take from its lookup to its request on a busy machine, but no longer. */
 #define SHORT_NS (50 * CLOCK_MS)
 
 void absent_note(struct absent *a, const struct inode *parent, const char *name)

@@ -6,9 +6,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define THREADS 8      /* at a time, the caller's among them                       */
-#define THREAD_NAMES 4 /* for each: to start it takes as long as some reads         */
-#define THREAD_FDS 512 /* for each: of the daemon's limit, as it takes two or three */
+#define THREADS 8      /* at a time, including the caller */
+#define THREAD_NAMES 4 /* names per thread: starting one takes as long as some reads */
+#define THREAD_FDS 512 /* per thread, of the daemon's limit, as it uses two or three */
 
 unsigned ahead_threads(const struct finder *f)
 {
@@ -60,7 +60,7 @@ static const char *next_name(struct ahead *a)
 	return name;
 }
 
-/* What goes wrong here will do so again for the listing, which reports it. */
+/* What fails here will fail again for the listing, which reports it. */
 static void *read_headers(void *arg)
 {
 	struct ahead *a = arg;

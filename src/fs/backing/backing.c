@@ -40,7 +40,7 @@ int backing_open(struct backing *b, const char *path)
 	if (b->root < 0)
 		return -errno;
 	b->numbers_last = numbers_last(b->root);
-	/* with SELinux on it always has one */
+	/* with SELinux enabled there always is one */
 	b->labelled = getxattr(path, BACKING_LABEL, NULL, 0) >= 0;
 	b->proc = open("/proc/self/fd", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	return b->proc < 0 ? -errno : 0;
@@ -95,7 +95,7 @@ int backing_find(const struct backing *b, int dirfd, const char *name, struct st
 		return -errno;
 	int rc = backing_look(fd, st, birth);
 	/*
-	 * A mount point inside its own backing directory: to look into it we would have to wait for
+	 * A mount point inside its own backing directory: looking into it would mean waiting for
 	 * ourselves.
 	 */
 	if (rc >= 0 && b->own_dev && st->st_dev == b->own_dev)
@@ -124,7 +124,7 @@ bool backing_is_fresh(struct timespec stamp)
 	clock_gettime(CLOCK_REALTIME_COARSE, &now);
 	if (stamp.tv_sec < now.tv_sec - 1)
 		return false;
-	if (stamp.tv_sec > now.tv_sec) /* another machine's clock, or a time that somebody set */
+	if (stamp.tv_sec > now.tv_sec) /* another machine's clock, or a time set by utimensat */
 		return true;
 	return (int64_t)(clock_ns(now) - clock_ns(stamp)) < (int64_t)BACKING_STEP_NS;
 }
@@ -132,10 +132,10 @@ bool backing_is_fresh(struct timespec stamp)
 bool backing_is_temporary(int rc)
 {
 	return rc == -EIO || rc == -EINTR || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ||
-	       rc == -EAGAIN; /* another program has a lease on it */
+	       rc == -EAGAIN; /* another program holds a lease on it */
 }
 
-/* Where time_t has 32 bits, what lies past an end counts as the end: wrapped, it would be near. */
+/* Where time_t has 32 bits, times beyond its range are clamped, rather than wrapped around. */
 static struct timespec timespec_of(struct statx_timestamp t)
 {
 	const int64_t last = sizeof(time_t) == 4 ? INT32_MAX : INT64_MAX, first = -last - 1;
@@ -169,7 +169,7 @@ int backing_look(int fd, struct stat *st, uint64_t *birth)
 
 	*birth = 0;
 	if (statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &x) < 0)
-		return stat_fd(fd, st); /* not every sandbox knows the call */
+		return stat_fd(fd, st); /* not every sandbox allows statx */
 	convert(&x, st);
 	if (x.stx_mask & STATX_BTIME)
 		*birth = clock_ns(timespec_of(x.stx_btime));

@@ -16,7 +16,9 @@ bool caller_own_umask(void)
 	return own;
 }
 
-/* A new thread shares the umask of the one that started it, so that the first is always set. */
+/*
+ * A new thread shares the umask of the one that started it, so it always has to set its first one.
+ */
 static void wear_umask(mode_t mask)
 {
 	static _Thread_local bool wears;
@@ -38,12 +40,15 @@ void caller_enter(struct caller *c, bool is_root)
 	setfsuid(c->uid);
 }
 
-/* setfsuid() takes the rights to files away when root leaves, and gives them back on return. */
+/*
+ * setfsuid() drops the capabilities that concern files when it leaves uid 0, and restores them on
+ * return.
+ */
 bool caller_override(const struct caller *c)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
-	/* The kernel has already removed a set-group-id bit that the caller may not set. */
+	/* CAP_FSETID: the kernel has already cleared a setgid bit that the caller may not set. */
 	const unsigned wanted =
 		1u << CAP_DAC_OVERRIDE | 1u << CAP_FOWNER | 1u << CAP_FSETID;
 

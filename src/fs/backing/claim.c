@@ -20,10 +20,11 @@
  *   PROCESS + process number      ... and is this process
  *   ENDING + device number        ... and is about to end
  *   USED + TO_WRITE or TO_READ + user number
- *                                 somebody uses it so, or is about to: this mark is made before
+ *                                 a daemon uses it so, or is about to: this mark is made before
  *                                 the first look at anything in the directory
  *
- * On the directories above the first two stand BELOW further on, and the last at USED_BELOW.
+ * On the directories above, BELOW is added to the first two offsets, and USED_BELOW takes the place
+ * of USED.
  */
 #define ENDING ((off_t)1 << 48)
 #define PROCESS ((off_t)1 << 49)
@@ -81,13 +82,13 @@ void claim_tell_unmounted(const struct backing *b)
 	set_all(b, PROCESS + getpid(), F_UNLCK);
 }
 
-/* Those of stopper_signals. */
+/* The signals of stopper_signals. */
 #define ENDING_SIGNALS (1ull << (SIGTERM - 1) | 1ull << (SIGINT - 1) | 1ull << (SIGHUP - 1))
 
 /*
- * True: a signal that asks a daemon to end waits there to be seen. It is taken (stopper.c) when
- * ENDING has been said: whoever looks for both, in this order, misses none. `base`: 0, of the
- * daemon of the directory; BELOW, of one below.
+ * True: a signal that asks a daemon to end is pending. The daemon takes it off (stopper.c) only
+ * once ENDING is marked: so look for the signal first, then for the mark, to miss neither. `base`:
+ * 0: the daemon of the directory; BELOW: one below.
  */
 static bool is_asked_to_end(int fd, off_t base)
 {
@@ -97,7 +98,7 @@ static bool is_asked_to_end(int fd, off_t base)
 	       program_bits((pid_t)(at - base - PROCESS), "ShdPnd:") & ENDING_SIGNALS;
 }
 
-/* Where a mount is, and what it says that it shows (mounts.h). */
+/* Where a mount is, and its source (mounts.h). */
 struct place {
 	char at[PATH_MAX], source[PATH_MAX];
 };
@@ -166,7 +167,7 @@ static bool is_same_directory(int a, int b)
 	       (x.st_dev == y.st_dev && x.st_ino == y.st_ino);
 }
 
-/* Opens the directories above that may be read; one that may not has no mark of ours. */
+/* Opens the directories above that may be read; the others get no mark of ours. */
 static void open_above(struct backing *b)
 {
 	int dir = b->root;
@@ -188,8 +189,8 @@ static void open_above(struct backing *b)
 }
 
 /*
- * A daemon that is in the way: on which descriptor it was found, and with which `base`; or that of
- * another machine (fd is -1), and its name.
+ * A daemon that is in the way: the descriptor on which it was found, and its `base`; or one on
+ * another machine (fd is -1), and the name of that.
  */
 struct obstacle {
 	int fd;
@@ -224,8 +225,8 @@ static bool is_used(int fd, off_t used, bool shared, bool by_others)
 }
 
 /*
- * True: users other than its owner may write to it. If there is an ACL, its mask is in the bits of
- * the group.
+ * True: users other than its owner may write to the directory. If it has an ACL, the group bits are
+ * its mask.
  */
 static bool is_open_to_others(int dir)
 {
@@ -234,8 +235,8 @@ static bool is_open_to_others(int dir)
 }
 
 /*
- * A daemon of a directory above ours may belong to a user who only looks at everything, and may not
- * write to ours: then it is not in the way.
+ * A daemon of a directory above ours may belong to a user who cannot write to ours: then it is not
+ * in the way.
  */
 static bool find_obstacle(const struct backing *b, bool shared, struct obstacle *o)
 {
@@ -252,13 +253,13 @@ static bool find_obstacle(const struct backing *b, bool shared, struct obstacle 
 	return false;
 }
 
-/* 1: it is ours; 0: it is not yet. */
+/* 1: the directory is ours; 0: not yet. */
 static int try_once(struct backing *b, bool shared, struct obstacle *o)
 {
 	*o = (struct obstacle){b->lock, 0, "it", ""};
 	bool locked = flock(b->lock, (shared ? LOCK_SH : LOCK_EX) | LOCK_NB) == 0;
 	if (!locked && (errno == EWOULDBLOCK || errno == EINTR))
-		return 0; /* else the file system has no locks: not every one does */
+		return 0; /* else the file system does not support flock */
 	/* marked first: of two that start at once, one sees the other, or both do and try again */
 	mark(b, shared, F_RDLCK);
 	if (!locked || !find_obstacle(b, shared, o)) {
@@ -283,9 +284,9 @@ static bool is_of(const struct place *p, const struct obstacle *o)
 }
 
 /*
- * True: the daemon that is in the way serves a mount that is there. A mount in another mount
- * namespace is not seen. *sure: that mount's own words say so, too. Else it may be another one,
- * which has been given the device number while the daemon has not seen yet that its own is gone.
+ * True: the daemon that is in the way has a mount that exists. A mount in another mount namespace
+ * is not seen. *sure: its source says so, too. Otherwise it may be another mount, which has got the
+ * device number before the daemon has noticed that its own is gone.
  */
 static bool is_mounted(const struct obstacle *o, char at[static PATH_MAX], bool *sure)
 {
@@ -300,7 +301,9 @@ static bool is_mounted(const struct obstacle *o, char at[static PATH_MAX], bool 
 	return true;
 }
 
-/* True: nor will it end by itself, or it is on another machine, which does not say. */
+/*
+ * True: it is mounted and not about to end; or it is on another machine, where that is not known.
+ */
 static bool is_to_stay(const struct obstacle *o, char at[static PATH_MAX], bool *sure)
 {
 	*sure = false;
@@ -314,8 +317,8 @@ static bool is_to_stay(const struct obstacle *o, char at[static PATH_MAX], bool 
 
 #define TRIES 300
 #define PAUSE_NS (CLOCK_SECOND / 10)
-#define SAYS 10   /* tries after which whoever waits is told why */
-#define UNSURE 50 /* tries that a daemon has to see that its mount is gone */
+#define SAYS 10   /* tries after which the wait is logged */
+#define UNSURE 50 /* tries for a daemon to notice that its mount is gone */
 
 int claim_take(struct backing *b, bool shared, struct holder *h)
 {

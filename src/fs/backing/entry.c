@@ -15,8 +15,8 @@ static void entry_drop(struct entry *e)
 }
 
 /*
- * Whether a directory is a sparse frame, is only known once it is probed. What is none, or is shown
- * under its own name, has the attributes of a directory.
+ * Whether a directory is a sparse frame is only known once it is probed. If it is not, or is shown
+ * under its own name, it has the attributes of a directory.
  */
 static void take_plain(struct entry *e)
 {
@@ -53,7 +53,7 @@ static int load(const struct finder *f, int dirfd, const char *backing, struct e
 		entry_drop(e);
 	else if (e->probed.kind == NODE_PLAIN)
 		take_plain(e);
-	if (reader >= 0) { /* whoever opens the file next need not do so again */
+	if (reader >= 0) { /* the next open of the file need not open it again */
 		close(e->fd);
 		e->fd = reader;
 		e->readable = true;
@@ -66,7 +66,7 @@ static bool claims(const struct entry *e, char out[static NAME_MAX + 1])
 	return names_claim(e->probed.kind, e->backing, out);
 }
 
-/* In less time than load() takes for it: of names that are seldom there it is asked first. */
+/* Faster than load(): call it first for names that rarely exist. */
 static bool is_absent(int dirfd, const char *name)
 {
 	struct stat st;
@@ -74,8 +74,8 @@ static bool is_absent(int dirfd, const char *name)
 }
 
 /*
- * 1: the entry is no plain file, and got the name that it claims. 0: it is shown as it is called. A
- * failure that is temporary: that is not known.
+ * 1: the entry is not plain, and gets the name that it claims. 0: it is shown under its own name. A
+ * temporary error: not known.
  */
 static int owns_claim(const struct finder *f, int dirfd, const struct entry *e)
 {
@@ -85,7 +85,7 @@ static int owns_claim(const struct finder *f, int dirfd, const struct entry *e)
 	if (!claims(e, claim))
 		return 0;
 	if (strcmp(names_suffix(e->backing), NAMES_NEW_SUFFIX) == 0 && is_absent(dirfd, claim))
-		return 1; /* only a file that is called just so comes before this suffix */
+		return 1; /* only a file with exactly that name takes precedence over this suffix */
 	int rc = entry_find(f, dirfd, claim, &owner);
 	if (rc < 0)
 		return backing_is_temporary(rc) ? rc : 0;
@@ -141,8 +141,8 @@ int entry_find(const struct finder *f, int dirfd, const char *shown, struct entr
 }
 
 /*
- * A failing disk must not make a name vanish from its directory: shows it as it would be if it
- * could be read.
+ * A failing disk must not make a name vanish from its directory: shows the entry under the name
+ * that it would have if it could be read.
  */
 static void show_unread(const char *backing, struct entry *e)
 {
@@ -154,7 +154,7 @@ static void show_unread(const char *backing, struct entry *e)
 
 	if (!names_join(e->shown, backing, stem, tail) &&
 	    !names_join(e->shown, backing, strlen(backing), ""))
-		e->shown[0] = 0; /* FAT and NTFS have names of 255 characters, not bytes */
+		e->shown[0] = 0; /* on FAT and NTFS names have up to 255 characters, not bytes */
 }
 
 int entry_show(const struct finder *f, int dirfd, const char *backing, struct entry *e)

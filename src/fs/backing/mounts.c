@@ -17,7 +17,7 @@ void mounts_close(struct mounts *m)
 	fclose(m->in);
 }
 
-/* The kernel has escaped spaces and the like, as a backslash and three octal digits. */
+/* The kernel escapes spaces and the like, as a backslash and three octal digits. */
 static void unescape(char *s)
 {
 	char *to = s;
@@ -33,7 +33,7 @@ static void unescape(char *s)
 	*to = 0;
 }
 
-/* Ends the field that begins there, and unescapes it. */
+/* Terminates the field that begins at `s`, and unescapes it. */
 static const char *field(char *s)
 {
 	s[strcspn(s, " \n")] = 0;

@@ -22,10 +22,10 @@ struct slot {
 	struct timespec mtime, ctime;
 	enum suffix suffix; /* one inode may have a name of each sort */
 	bool used;
-	bool told; /* it has been logged that another entry has its name */
+	bool told; /* probe_tell_once has returned true for it */
 	/*
-	 * valid until then (meter_now), since a change in the same clock step may not show; 0: for
-	 * ever
+	 * until when it is valid (meter_now), since a change in the same clock step may not show;
+	 * 0: for ever
 	 */
 	uint64_t until;
 	struct probed result;
@@ -54,7 +54,7 @@ void probes_close(struct probes *p)
 	mem_free(p);
 }
 
-/* By what an entry is remembered, and where. */
+/* The key under which an entry is remembered, and its slot. */
 struct key {
 	const struct stat *st;
 	enum suffix suffix;
@@ -111,8 +111,8 @@ static int open_entry(const struct backing *b, const struct probe_entry *e)
 }
 
 /*
- * Another program that has a lease on the file (fcntl(2), as Samba has) has been asked by our
- * attempt to give it up, which takes most of them a moment.
+ * Our attempt has asked another program, such as Samba, to give up its lease (fcntl(2)) on the
+ * file, which most do within moments.
  */
 #define LEASE_TRIES 50
 #define LEASE_NAP_MAX_NS CLOCK_MS
@@ -134,7 +134,7 @@ struct task {
 	const struct backing *b;
 	const struct probe_entry *e;
 	enum suffix suffix;
-	bool corrected; /* the header may name another root than the one that opening shows */
+	bool corrected; /* the header may name another root than the one that an open finds */
 };
 
 static int probe_io_take(const struct task *t, struct io *io, struct probed *out)
@@ -194,9 +194,7 @@ static int probe_content(const struct task *t, struct probed *out)
 					  : probe_contiguous(t, out);
 }
 
-/*
- * A frame that is being written may look broken for a moment: it is probed until nothing changes.
- */
+/* A frame that is being written may look broken for a moment: probes it until nothing changes. */
 static int probe_steady(const struct task *t, struct probed *out)
 {
 	struct stat before = *t->e->st, after;
@@ -215,10 +213,9 @@ static int probe_steady(const struct task *t, struct probed *out)
 }
 
 /*
- * A frame that we may not read, for example of mode 000, keeps its name: programs that create such
- * a file find it again, and tar puts a link in its place. Its size is the one that it had before
- * its mode changed; or else, as a guess, what is stored of it. A change of its mode shows in its
- * ctime.
+ * A frame that we may not read, for example with mode 000, keeps its name: programs that create
+ * such a file find it again, and tar replaces it by a link. Its size is the one from before its
+ * mode changed; or else its stored size, as a guess. (A change of the mode shows in ctime.)
  */
 static void take_unreadable(struct probes *p, const struct key *k, struct probed *out)
 {
@@ -238,8 +235,8 @@ static void take_unreadable(struct probes *p, const struct key *k, struct probed
 }
 
 /*
- * Remembers a result. True: the entry was already known to be no frame. What was probed before, and
- * is still the same when the doubt is over, is no longer `fresh`.
+ * Remembers a result. True: the entry was already known not to be a frame. What was probed before,
+ * and is still the same after `until`, is no longer `fresh`.
  */
 static bool remember(const struct key *k, struct probed *result)
 {
@@ -276,7 +273,7 @@ bool probe_correct(struct probes *p, const char *name, const struct stat *st,
 	return !known;
 }
 
-/* True: a new file whose name got to the disk before a power cut, while its content did not. */
+/* True: a new file whose name got to the disk before a power cut, but not its content. */
 static bool is_empty_frame(const struct key *k)
 {
 	return S_ISREG(k->st->st_mode) && k->st->st_size == 0 && k->suffix == SUFFIX_FRAME;
@@ -315,7 +312,7 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 		return 0;
 
 	/*
-	 * To be asked before it is read: either a later change will show, or we know that it may
+	 * Determined before it is read: either a later change will show, or we know that it may
 	 * not.
 	 */
 	bool fresh = backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
