@@ -28,7 +28,10 @@ void op_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	(void)fi;
 	int rc = ops_attr(fs, n, &st);
 	pthread_mutex_lock(&n->lock);
-	/* The kernel would go on with its size. So it looks the name up again, if there is one. */
+	/*
+	 * The kernel would go on with its own size. So make it look the name up again, if there is
+	 * one.
+	 */
 	if (rc >= 0 && st.st_nlink > 0 && inode_is_past(n))
 		rc = -ESTALE;
 	pthread_mutex_unlock(&n->lock);
@@ -56,8 +59,8 @@ static struct timespec wanted_time(int to_set, int set, int now, struct timespec
 }
 
 /*
- * The mtime of a file with uncommitted changes is set by the commit. ctime is what the kernel says:
- * with its writeback cache it alone knows when the application wrote.
+ * The mtime of a file with uncommitted changes is set by the commit. ctime is what the kernel
+ * sends: with its writeback cache it alone knows when the application wrote.
  */
 static int set_times(struct inode *n, int fd, const struct stat *attr, int to_set)
 {
@@ -92,8 +95,8 @@ static int set_size_plain(struct fs *fs, struct inode *n, uint64_t size, struct 
 }
 
 /*
- * Where this fails, the kernel goes on with the old size: then no later commit may store the new
- * one. What others have open keeps it, and their commits try again, as after a write.
+ * If this fails, the kernel goes on with the old size: then no later commit may store the new one.
+ * A file that is also open elsewhere keeps it, and later commits try again, as after a write.
  */
 static int commit_size(struct file *f)
 {
@@ -112,7 +115,7 @@ static int set_size_frame(struct fs *fs, struct inode *n, uint64_t size, struct 
 	bool opened = rc >= 0;
 	if (opened) {
 		rc = file_truncate(f, size);
-		if (rc >= 0 && !fi) /* no close will tell what goes wrong now */
+		if (rc >= 0 && !fi) /* no close will follow to report an error */
 			rc = commit_size(f);
 		file_put(fs, n);
 	}
@@ -179,9 +182,9 @@ void op_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	struct deferred d = {.serve = set_size_entered, .req = req, .ino = ino, .attr = *attr};
 	struct stat st;
 
-	/* From 3.17 on libfuse hands on more; those of privileges are known from wire.h. */
+	/* From 3.17 on libfuse passes more flags; those about privileges come from wire.h. */
 	d.to_set = to_set & (FUSE_SET_ATTR_SIZE | SET_TIMES | SET_OTHERS);
-	if (!(to_set & FUSE_SET_ATTR_SIZE) || fi) { /* by a handle: it may write anyway */
+	if (!(to_set & FUSE_SET_ATTR_SIZE) || fi) { /* through a handle: it may write anyway */
 		int rc = change_attr(&d, fi, &st);
 		answer_attr(req, rc, &st);
 		return;

@@ -38,23 +38,24 @@ static void log_read(struct fs *fs, struct inode *n, uint64_t at, int rc)
 	ops_log(fs, n, what, rc);
 }
 
-/* Who waits for a read. */
+/* The process that waits for a read. */
 struct asker {
 	fuse_req_t req;
 	struct handle *h;
 	uint32_t closes; /* before */
-	bool ahead;      /* the kernel reads ahead; else just the page that somebody waits for */
+	bool ahead;      /* the kernel reads ahead; else only the page that is waited for */
 };
 
-/* True: the asker has been killed, and ends once it is answered. */
+/* True: the asker has been killed, and will exit once it has an answer. */
 static bool is_killed(const struct asker *a)
 {
 	return program_bits(fuse_req_ctx(a->req)->pid, "SigPnd:") >> (SIGKILL - 1) & 1;
 }
 
 /*
- * True: the asker has closed a descriptor of the file, or ended: in a read-only mount nobody tells
- * of the former (op_flush). A process that we cannot see has the number 0, that of our own group.
+ * True: the asker has closed a descriptor of the file, or has exited: in a read-only mount we are
+ * not told of the former (op_flush). A process that we cannot see has pid 0, which for kill(2) is
+ * our own process group.
  */
 static bool has_left(const struct asker *a)
 {
@@ -63,10 +64,10 @@ static bool has_left(const struct asker *a)
 }
 
 /*
- * True: nobody wants the answer any more. Where the kernel may ask for several pieces at once it
- * sends no INTERRUPT. Who reads past the page cache then waits for all of them, even if killed. Who
- * reads through it does not wait for what is read ahead, and may have left; if somebody else waits
- * for that, the kernel asks for it again, page by page.
+ * True: nobody wants the answer any more. Where the kernel may request several pieces at once it
+ * sends no INTERRUPT. A process with direct I/O then waits for all of them, even if killed. One
+ * that reads through the page cache does not wait for what is read ahead, and may have left; if
+ * another waits for that, the kernel requests it again, page by page.
  */
 static bool is_gone(void *who)
 {
@@ -110,12 +111,15 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 	answer_read(req, h, rc, q.at, ws ? &ws->reply : NULL);
 	if (ws)
 		reply_end(&ws->reply, fs->cache);
-	fs_warm_cache(fs); /* behind the answer, as waking a worker takes a while */
+	fs_warm_cache(fs); /* after the answer, as waking a worker takes a while */
 	if (pushes)
 		push_run(fs, &push, &ws->reply);
 }
 
-/* The kernel's cache takes any answer but an error for all of its pages: the rest would be lost. */
+/*
+ * For writeback the kernel takes any answer but an error for a complete write: the rest would be
+ * lost.
+ */
 static ssize_t write_plain(const struct handle *h, const struct file_data *d, enum file_source from)
 {
 	size_t done = 0, size = d->bytes.n;
@@ -140,7 +144,7 @@ static ssize_t write_frame(struct fs *fs, const struct handle *h, const struct f
 	return rc;
 }
 
-/* What will be refused for its place changes nothing, nor does it take privileges away. */
+/* A write that will be refused for its offset changes nothing, so it removes no privileges. */
 static ssize_t write_handle(fuse_req_t req, const struct handle *h, const struct file_data *d,
 			    enum file_source from)
 {
@@ -167,7 +171,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 				  fi->writepage ? FILE_FROM_WRITEBACK : FILE_FROM_CALLER);
 	uint64_t end = rc > 0 ? d.at + (uint64_t)rc : 0;
 	struct file *early = fi->writepage && flush_early_suits(end) ? h->file : NULL;
-	if (early) /* its handle may be closed once this is answered */
+	if (early) /* the handle may be closed once this is answered */
 		uncommitted_pin(early);
 	if (rc < 0)
 		fuse_reply_err(req, ops_errno((int)rc));
@@ -180,8 +184,8 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 }
 
 /*
- * The result of a sync that ended with rc, as a negative errno: its failure, which is logged here,
- * or the loss of data that this handle has not been told yet.
+ * The result of a sync that returned rc, as a negative errno: its error, which is logged here, or a
+ * loss of data of which this handle has not been told yet.
  */
 static int sync_done(struct fs *fs, struct handle *h, const char *what, int rc)
 {
@@ -191,7 +195,7 @@ static int sync_done(struct fs *fs, struct handle *h, const char *what, int rc)
 	return -ops_errno(rc < 0 ? rc : lost);
 }
 
-/* What its file system has to say about a plain file, it says when a descriptor is closed. */
+/* The backing file system reports its errors for a plain file when a descriptor is closed. */
 static int flush_plain(int fd)
 {
 	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -202,8 +206,8 @@ static int flush_plain(int fd)
 }
 
 /*
- * Each close(2): the last chance to tell the application what went wrong. Nothing can have where
- * nobody writes: after ENOSYS the kernel closes files without asking.
+ * Each close(2): the last chance to tell the application of errors. In a read-only mount there are
+ * none: after ENOSYS the kernel no longer sends FLUSH.
  */
 void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
@@ -240,7 +244,7 @@ void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_inf
 	fuse_reply_err(req, -rc);
 }
 
-/* Before anything is changed. What a plain file can do its own file system knows. */
+/* Call before anything is changed. For a plain file, its own file system decides. */
 static int judge_fallocate(struct file *f, int mode, uint64_t off, uint64_t len)
 {
 	const int known = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
@@ -258,7 +262,7 @@ static int fallocate_frame(struct file *f, int mode, uint64_t off, uint64_t len)
 {
 	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
 		TRY(file_zero(f, off, len));
-	/* No space is reserved: nobody knows the compressed size. Only the length is kept. */
+	/* No space is reserved: the compressed size is not known. Only the length changes. */
 	return mode & FALLOC_FL_KEEP_SIZE ? 0 : file_extend(f, off + len);
 }
 
@@ -298,7 +302,9 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
 	struct handle *from = ops_handle(fi_in), *to = ops_handle(fi_out);
 
 	(void)ino_in, (void)ino_out;
-	/* Between a frame and a plain file the kernel reads and writes; an array may take long. */
+	/*
+	 * Between a frame and a plain file the kernel shall read and write; an array may take long.
+	 */
 	if (flags || !from->file != !to->file || inode_kind(from->inode) == NODE_ARRAY) {
 		fuse_reply_err(req, flags ? EINVAL : EOPNOTSUPP);
 		return;

@@ -1,5 +1,5 @@
 /*
- * Directories are read as the application goes, not at once: offsets are those of the backing
+ * Directories are read as the application proceeds, not at once: offsets are those of the backing
  * directory, so that a million entries cost no memory.
  */
 #include "fs/ops/ops.h"
@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 struct dir {
-	pthread_mutex_t lock; /* for the two below: seekdir and readdir are two steps */
+	pthread_mutex_t lock; /* of the two below: seekdir and readdir are two steps */
 	DIR *dp;
-	off_t at;            /* where dp stands */
+	off_t at;            /* the position of dp */
 };
 
-/* "." takes the right to search, which listing does not. */
+/* Opening "." needs search permission, which listing does not. */
 static int open_reader(const struct backing *b, int fd)
 {
 	int rd = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -56,18 +56,17 @@ void ops_close_dir(struct fs *fs, struct dir *d)
 }
 
 /*
- * The kernel keeps what it lists, for whoever lists the directory next, until something is changed
- * in it: by way of the mount, or by its mtime, for which it asks when that has expired. Names come
- * from there without their attributes, so that each would be looked up by itself once it has
- * expired, too. Hence it may keep a listing only while most of the names' time is left.
+ * The kernel keeps what it lists, for the next listing of the directory, until it sees a change:
+ * through the mount, or in the mtime, for which it asks when that has expired. Names come from that
+ * cache without attributes, so that each has to be looked up separately once it has expired, too.
+ * Hence it may use a kept listing only while most of the names' time is left.
  *
- * Whoever goes back to the start of a directory that he has open (rewinddir) is shown what is kept,
- * and the kernel looks at its mtime only if something else has asked for that. So nothing is kept
- * where names are not.
+ * After rewinddir(3) on an open directory the kernel shows what it has kept, and compares the mtime
+ * only if something else has asked for that. So nothing is kept where names are not.
  *
- * Only what one reader lists is kept at a time. A listing that one has begun another may complete,
- * after changes, and whoever is in the midst of a newer one then goes on by that: the kernel judges
- * its age only at the start of a directory.
+ * A listing is kept only for a single reader. With several, one may complete a listing that another
+ * has begun before changes, and a reader in the midst of a newer one then goes on with it: the
+ * kernel judges its age only at the start of a directory.
  */
 static void keep_listing(const struct fs *fs, struct handle *h, struct fuse_file_info *fi)
 {
@@ -156,7 +155,7 @@ static bool put_name(struct listing *l, const char *name, const struct stat *st,
 	return put_entry(l, name, &p, next);
 }
 
-/* Of an entry that is not looked at, from the number that the directory says. */
+/* The inode number to show for an entry that is not looked at, from that in the directory. */
 static ino_t listed_number(const struct listing *l, const struct dirent *d)
 {
 	struct stat st;
@@ -182,7 +181,7 @@ static bool list_one(struct listing *l, const struct dirent *d)
 	int rc = entry_show(&finder, dirfd(l->dir->dp), d->d_name, &e);
 	if (rc == -ENOENT)
 		return true; /* hidden, or gone meanwhile */
-	if (rc < 0) { /* whoever looks it up is told the error */
+	if (rc < 0) { /* a lookup will report the error */
 		plain.st_ino = listed_number(l, d);
 		plain.st_mode = (mode_t)DTTOIF(d->d_type);
 		return put_name(l, rc == -ENAMETOOLONG ? d->d_name : e.shown, &plain, d->d_off);
@@ -195,7 +194,7 @@ static bool list_one(struct listing *l, const struct dirent *d)
 	rc = ops_enter(l->fs, l->inode, &e, &p);
 	if (rc == -ENOENT || rc == -ESTALE)
 		return true; /* gone meanwhile */
-	if (rc < 0) /* no memory, for example: the same */
+	if (rc < 0) /* no memory, for example: likewise */
 		return put_name(l, e.shown, &plain, d->d_off);
 	if (put_entry(l, e.shown, &p, d->d_off))
 		return true;
@@ -204,8 +203,8 @@ static bool list_one(struct listing *l, const struct dirent *d)
 }
 
 /*
- * An offset is whatever the file system below says, of 64 bits; seekdir takes a long. Where that is
- * too short, the entry before it is looked for from the start.
+ * Offsets are opaque 64-bit values of the backing file system; seekdir takes a long. Where that is
+ * too short, the preceding entry is searched for from the start.
  */
 static void seek_to(DIR *dp, off_t off)
 {
@@ -221,7 +220,7 @@ static void seek_to(DIR *dp, off_t off)
 	while (d && d->d_off != off);
 }
 
-/* The waits of an answer of so many entries say little: "." and ".." are among them. */
+/* The waits of an answer with up to this many entries say little: "." and ".." are among them. */
 #define FEW 4
 
 static void stand_at(struct dir *dir, off_t off)
@@ -266,7 +265,7 @@ static int list_entries(struct listing *l)
 		d = readdir(dir->dp);
 		if (!d)
 			return errno && !l->out->n ? -errno : 0;
-		if (!list_one(l, d)) { /* to be read again next time */
+		if (!list_one(l, d)) { /* it will be read again next time */
 			seek_to(dir->dp, dir->at);
 			return 0;
 		}
@@ -276,8 +275,8 @@ static int list_entries(struct listing *l)
 }
 
 /*
- * An answer that had to wait for a disk is followed by others that will, in this directory and the
- * next: their entries are looked at by several threads at a time.
+ * If an answer had to wait for a disk, those that follow probably will, in this directory and the
+ * next: then several threads look at their entries at a time.
  */
 static int list_some(struct listing *l, off_t off)
 {

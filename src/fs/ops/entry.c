@@ -1,6 +1,6 @@
 /*
- * What the kernel is told of an entry: its inode, and its attributes. Here it is noticed that
- * another program has changed a file, or put another one in its place.
+ * What the kernel is told of an entry: its inode, and its attributes. This is where we notice that
+ * another program has changed a file, or replaced it by another.
  */
 #include "fs/ops/ops.h"
 
@@ -10,16 +10,16 @@
 #include "fs/inode/seen.h"
 #include "fs/inode/times.h"
 
-/* The size of requests that st_blksize advises: a block, within reason. */
+/* The request size that st_blksize advises: a block, within limits. */
 #define BLKSIZE (64 << 10)
 #define BLKSIZE_MIN 4096
 #define BLKSIZE_MAX (1u << 20)
 
-#define SPREAD UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / golden ratio: small numbers get far apart */
+#define SPREAD UINT64_C(0x9e3779b97f4a7c15) /* 2^64 / golden ratio: spreads small numbers */
 
 /*
- * One device's numbers stay distinct. Whoever finds a number twice takes it for one file: find and
- * du skip the second directory, cp -a and tar link what has several names to the wrong content.
+ * The numbers of one device stay distinct. Programs take equal numbers for one file: find and du
+ * skip the second directory, cp -a and tar link files with several names to the wrong content.
  */
 uint64_t ops_number(const struct fs *fs, const struct stat *st)
 {
@@ -44,16 +44,16 @@ static void show_attr(const struct fs *fs, struct inode *n, const struct probed 
 		st->st_mode |= S_IFREG;
 	}
 	if (inode_kind(n) == NODE_SPARSE) {
-		st->st_mode &= ~(mode_t)07111; /* they are of a directory */
+		st->st_mode &= ~(mode_t)07111; /* these bits are a directory's */
 		st->st_nlink = 1;
 	}
-	st->st_size = (off_t)probed->size; /* of a file that is not open */
+	st->st_size = (off_t)probed->size; /* if the file is not open */
 	st->st_blksize = BLKSIZE;
 	uint32_t block = probed->blocksize + probed->blocksize % 2; /* see frame_block_size */
 	if (block >= BLKSIZE_MIN)
 		st->st_blksize = (blksize_t)min_u64(block, BLKSIZE_MAX);
 	pthread_mutex_lock(&n->lock);
-	/* n->sizes: it was closed while we looked, or opened before its mode forbade reading. */
+	/* n->sizes: the file was closed meanwhile, or was open before its mode forbade reading. */
 	if (n->file)
 		st->st_size = (off_t)file_size(n->file);
 	else if (probed->in_use || (probed->guess && n->cache_owner))
@@ -65,8 +65,8 @@ static void show_attr(const struct fs *fs, struct inode *n, const struct probed 
 }
 
 /*
- * Reads an open frame anew if another program has changed it. True: it has, also where reading it
- * failed, or has to wait (file_reload_inode_locked). Under n->lock.
+ * Reloads an open frame if another program has changed it. True: it has, even if the reload failed,
+ * or has to wait (file_reload_inode_locked). Under n->lock.
  */
 static bool reload_if_foreign(struct inode *n, const struct stat *st)
 {
@@ -75,14 +75,14 @@ static bool reload_if_foreign(struct inode *n, const struct stat *st)
 	if (inode_kind(n) == NODE_SPARSE)
 		return true;
 	if (file_look_sidecar(n->file) < 0)
-		return false; /* nor is it known: at the next look */
+		return false; /* not known yet: the next look will tell */
 	int rc = file_reload_inode_locked(n->file);
-	return rc != 0 && rc != -EAGAIN; /* who changes it has the lock: when that is done */
+	return rc != 0 && rc != -EAGAIN; /* -EAGAIN: the writer has the lock: look again later */
 }
 
 /*
- * What a frame that nobody has open is, as long as nobody else changes it: then it need not be read
- * for its new ctime or mtime, which a rename, too, brings.
+ * The kind and sizes of a frame that is not open, unless another program has changed it: then a new
+ * ctime or mtime, which even a rename brings, does not mean reading it.
  */
 static bool recall(struct inode *n, const struct stat *st, struct probed *out)
 {
@@ -96,7 +96,7 @@ static bool recall(struct inode *n, const struct stat *st, struct probed *out)
 	return known;
 }
 
-/* `entered`: the kernel has the inode, and keeps its size whatever it is told now. */
+/* `entered`: the kernel already has the inode, and keeps its own size whatever we answer. */
 static int load_attr(struct fs *fs, struct inode *n, bool entered, struct stat *st)
 {
 	struct probed probed = {.kind = inode_kind(n), .in_use = true};
@@ -129,8 +129,8 @@ int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 }
 
 /*
- * True: all users of the open file only read it. One that writes, is about to, or has just closed
- * it, would otherwise write to a file that by then belongs to another inode. Under n->lock.
+ * True: all users of the open file only read it. A user that writes, is about to, or is closing the
+ * file, would otherwise write to a file that by then belongs to another inode. Under n->lock.
  */
 static bool has_only_readers(const struct inode *n)
 {
@@ -146,9 +146,9 @@ static bool has_only_readers(const struct inode *n)
 }
 
 /*
- * True: another program has changed a file that nobody has open. If its attributes prove nothing,
- * only the size counts: the kernel goes on to believe that and nothing else, since no old pages are
- * kept when the file is opened. Under n->lock.
+ * True: another program has changed a file that is not open. If its attributes prove nothing, only
+ * the size counts: that is all the kernel would go on to believe, since old pages are dropped when
+ * the file is opened. Under n->lock.
  */
 static bool was_changed(const struct inode *n, const struct entry *e, const struct stat *st)
 {
@@ -162,10 +162,10 @@ static bool was_changed(const struct inode *n, const struct entry *e, const stru
  * then gets a new inode. With the writeback cache the kernel trusts its own size and times of an
  * inode, whatever we answer, so that there is no other way to tell it of a change by another
  * program, or of a new file that got the inode number of a removed one. Readers that have the file
- * open go on with the old inode; while somebody writes, it stays.
+ * open go on with the old inode; while there are writers, it stays.
  *
- * *settled: the file was looked at before, long enough ago, and is still the same. The new inode
- * then need not be looked at again: with an mtime in the future that would never end.
+ * *settled: the file was looked at before, long enough ago, and is still the same. Then the new
+ * inode need not be compared once more: with an mtime in the future that would never end.
  */
 static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settled)
 {
@@ -178,10 +178,10 @@ static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settle
 	bool other = inode_is_other(fs->inodes, n, e);
 	bool parted = inode_has_parted(fs->inodes, n);
 	pthread_mutex_lock(&n->lock);
-	/* e->st may be older than our own last commit: the file is asked once more. */
+	/* e->st may be older than our own last commit: get the attributes again. */
 	bool known = e->fd < 0 || stat_fd(e->fd, &st) == 0;
 	if (e->probed.kind == NODE_SPARSE)
-		st = e->st; /* which is of the index, too; nor are there commits of ours */
+		st = e->st; /* with the attributes of the index; and we make no commits */
 	*settled = known && !other && !n->kernel.mistaken && seen_is_settled(n, &st);
 	bool changed = known && (n->file ? reload_if_foreign(n, &st) : was_changed(n, e, &st));
 	changed |= n->kernel.mistaken || (n->kernel.guessed && !e->probed.guess);
@@ -218,9 +218,8 @@ void ops_plain_end(struct inode *n, int fd)
 }
 
 /*
- * Notes the attributes that the kernel gets when it first hears of a file, and keeps. A change that
- * came right before may not show in those of a frame (`doubt`): then they are compared once more
- * later.
+ * Notes the attributes that the kernel gets when it first learns of a file, and keeps. They may not
+ * show a change to a frame right before (`doubt`): then they are compared once more later.
  */
 static void note_entry(struct inode *n, const struct entry *e, bool settled)
 {
@@ -276,7 +275,9 @@ int ops_enter_found(struct fs *fs, struct inode *parent, int dirfd, const char *
 	unsigned before = inodes_renames(fs->inodes);
 	TRY(entry_find(&finder, dirfd, name, &e));
 	TRY(ops_enter(fs, parent, &e, out));
-	/* The kernel asks for a name that it knows at any time, also while somebody changes it. */
+	/*
+	 * The kernel may look up a name that it knows at any time, even while a request changes it.
+	 */
 	if (!before || inodes_renames(fs->inodes) != before)
 		(void)inode_link_check(fs->inodes, ops_inode(fs, out->ino), parent, dirfd,
 				       e.backing);

@@ -1,4 +1,4 @@
-/* Handles: opening and closing a file, for one application. Those of directories: dir.c. */
+/* Handles: opening and closing a file, for one application. For directories see dir.c. */
 #include "fs/ops/ops.h"
 
 #include "fs/file/alone.h"
@@ -38,8 +38,8 @@ struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_i
 }
 
 /*
- * True: we may not read the file. The kernel's cache would read the rest of each page that is
- * written in part; so it is not to use it.
+ * True: we may not read the file. Then the kernel must not cache it: for each page that is written
+ * in part, it would read the rest.
  */
 static bool may_only_write(int fd)
 {
@@ -47,8 +47,9 @@ static bool may_only_write(int fd)
 }
 
 /*
- * Past its cache the kernel gives a file no new time, and goes on to show its own: then the change
- * counts as another program's, so that the next lookup gets another inode (detach_if_changed).
+ * For writes that bypass its cache the kernel sends no new times, and goes on to show its own: then
+ * the change counts as another program's, so that the next lookup gets another inode
+ * (detach_if_changed).
  */
 static void end_plain_writer(struct handle *h)
 {
@@ -94,10 +95,9 @@ void ops_close_all(struct fs *fs)
 }
 
 /*
- * The flags with which a plain file is opened for an application. With the writeback cache the
- * kernel reads the rest of a page that is written in part, so a write-only handle must be able to
- * read; and it appends by itself. Direct I/O is between the application and us, unaligned if it
- * likes.
+ * The flags for opening a plain file for an application. With the writeback cache the kernel reads
+ * the rest of a page that is written in part, so a write-only handle must be able to read; and it
+ * handles O_APPEND itself. O_DIRECT is between the application and us, and may be unaligned.
  */
 static int plain_flags(int flags)
 {
@@ -116,7 +116,7 @@ static int open_file(struct fs *fs, struct inode *n, int flags)
 
 	TRY(fd);
 	if (cut)
-		flags &= ~O_TRUNC; /* when it is sure to be the right file */
+		flags &= ~O_TRUNC; /* later, when it is certainly the right file */
 	int got = lease_reopen(fs, fd, plain_flags(flags));
 	if (got == -EACCES && (flags & O_ACCMODE) == O_WRONLY) /* we may not read it either */
 		got = lease_reopen(fs, fd, flags & ~(O_APPEND | O_DIRECT | O_NOFOLLOW));
@@ -149,8 +149,8 @@ static int open_plain(struct fs *fs, struct inode *n, int flags)
 }
 
 /*
- * Pages of the last open are good as long as nobody else changed the file. Of one that is opened
- * for the first time, and to be read, the kernel has no pages.
+ * The kernel's pages from the last open are valid unless another program has changed the file. Of a
+ * file that is opened for the first time, for reading, it has none.
  */
 static void keep_pages(struct fs *fs, struct handle *h, struct fuse_file_info *fi)
 {
@@ -159,8 +159,9 @@ static void keep_pages(struct fs *fs, struct handle *h, struct fuse_file_info *f
 
 	pthread_mutex_lock(&n->lock);
 	/*
-	 * Before the first open there are no pages to be dropped. By the time that the kernel came
-	 * to it, it might have some that another opener waits for, and wait for these itself.
+	 * Before the first open there are no pages to drop. When the kernel got to dropping them,
+	 * there might be some that another opener is waiting for, and it would wait for these
+	 * itself.
 	 */
 	fi->keep_cache = !n->kernel.owner || n->kernel.owner == n->cache_owner;
 	bool preload = small && !n->kernel.owner && n->nopen == 1;
@@ -184,7 +185,7 @@ static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
 	int rc = born ? file_create_take(fs, n, born, &h->file) : file_get(fs, n, flags, &h->file);
 	if (rc < 0)
 		return rc;
-	/* The kernel would take what is written, and find out later. */
+	/* Check now: the kernel would accept writes, and find out later. */
 	if (fi->flags & O_TRUNC && !born)
 		rc = file_truncate(h->file, 0);
 	else if (h->writable)
@@ -203,7 +204,7 @@ static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
 	return 0;
 }
 
-/* Who opens a frame that is open already shares its descriptor. */
+/* An open of a frame that is already open shares its descriptor. */
 static int check_room(struct fs *fs, struct inode *n)
 {
 	pthread_mutex_lock(&n->lock);

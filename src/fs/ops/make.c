@@ -1,4 +1,4 @@
-/* What makes files, directories and other nodes. */
+/* Creation of files, directories and other nodes. */
 #include "base/clock.h"
 #include "frame/policy/rules.h"
 #include "fs/file/open.h"
@@ -20,19 +20,19 @@ struct making {
 	dev_t rdev;
 	const char *target; /* of a symlink */
 	struct newborn born; /* a new regular file, and then the frame in it */
-	bool unchecked; /* the kernel has just looked for the name in vain, and we have not */
+	bool unchecked; /* the kernel has just looked the name up in vain; we have not */
 };
 
 /*
- * Makes the new file a frame, as its directory and the rules ask for. It has its attributes before
- * it has its name.
+ * Makes the new file a frame, as its directory and the rules ask for. It gets its attributes before
+ * its name.
  */
 static int init_frame(struct making *m, int dirfd)
 {
 	struct wish w = {0};
 	struct stat st = {0};
 
-	/* Writing takes away set-id bits, which the caller might not set again. */
+	/* Writing removes set-id bits, which the caller might not be allowed to set again. */
 	if (m->mode & (S_ISUID | S_ISGID)) {
 		if (fstat(m->born.fd, &st) < 0)
 			return -errno;
@@ -50,7 +50,7 @@ static int init_frame(struct making *m, int dirfd)
 				  st.st_mode & (S_ISUID | S_ISGID) ? st.st_mode & 07777 : 0);
 }
 
-/* A new directory hands on what it gets. */
+/* A new directory inherits the wishes of its parent, and hands them on. */
 static int make_dir(struct making *m, int dirfd, const char *backing)
 {
 	struct wish w = {0};
@@ -68,9 +68,10 @@ static int make_dir(struct making *m, int dirfd, const char *backing)
 }
 
 /*
- * By the descriptor itself, which saves the way through /proc. Before Linux 6.10 that takes a right
- * that root loses when it wears another's identity; since then, the very rights that opened it,
- * which are others now if the file has set-id bits (init_frame): that tells nothing of other files.
+ * Uses the descriptor itself if possible, which saves the way through /proc. Before Linux 6.10 that
+ * takes a capability that root loses when it takes on another user's identity; since then, the same
+ * credentials as when the file was opened. Those have changed if the file has set-id bits
+ * (init_frame), which says nothing about other files.
  */
 static int give_name(struct making *m, int dirfd, const char *backing)
 {
@@ -93,7 +94,7 @@ static int give_name(struct making *m, int dirfd, const char *backing)
 
 /*
  * A new frame gets its name when it is complete, so that neither a kill nor another reader ever
- * meets half of it. Not every file system has nameless files: elsewhere the name comes first.
+ * sees half of it. Not every file system has O_TMPFILE: elsewhere the name comes first.
  */
 static int make_frame_file(struct making *m, int dirfd, const char *backing)
 {
@@ -109,7 +110,10 @@ static int make_frame_file(struct making *m, int dirfd, const char *backing)
 	}
 	if (m->born.fd < 0)
 		return -errno;
-	/* Our own reads are nobody's. (In openat it might fail when the file is there already.) */
+	/*
+	 * Our own reads must not change atime. (In openat the flag might fail when the file exists
+	 * already.)
+	 */
 	(void)fcntl(m->born.fd, F_SETFL, O_NOATIME);
 	int rc = m->born.frame ? 0 : init_frame(m, dirfd);
 	if (rc < 0 && named)
@@ -133,8 +137,8 @@ static int make_node(struct making *m, int dirfd, const char *backing)
 }
 
 /*
- * True: the new file gets the group of its directory and has the setgid bit, as its caller is in
- * that group; this thread is not if it is a supplementary one, and would lose the bit.
+ * True: the new file gets the group of its directory and keeps the setgid bit, since the caller is
+ * in that group. This thread is not, if it is a supplementary group, and would lose the bit.
  */
 static bool keeps_setgid(const struct making *m, int dirfd)
 {
@@ -144,7 +148,7 @@ static bool keeps_setgid(const struct making *m, int dirfd)
 	       st.st_mode & S_ISGID && ops_in_group(m->req, st.st_gid);
 }
 
-/* A caller whose right comes from a supplementary group is refused at first. */
+/* A caller whose permission comes from a supplementary group is refused at first. */
 static int make_as_caller(struct making *m, int dirfd, const char *backing)
 {
 	bool keeps = keeps_setgid(m, dirfd);
@@ -171,7 +175,10 @@ static int check_absent(struct making *m, int dirfd)
 	return rc >= 0 ? -EEXIST : rc == -ENOENT ? 0 : rc;
 }
 
-/* A frame may find its first name taken by a file that is shown under it: the next suffix then. */
+/*
+ * A frame's first name may be taken by a file that is shown under that name: then tries the next
+ * suffix.
+ */
 static int make_frame(struct making *m, int dirfd, char backing[static NAME_MAX + 1])
 {
 	const char *suffix;
@@ -192,7 +199,7 @@ static int make_other(struct making *m, int dirfd, char backing[static NAME_MAX 
 	return make_as_caller(m, dirfd, backing);
 }
 
-/* What was just made need not be looked for, nor its content be probed. */
+/* What was just made need neither be looked up nor probed. */
 static int enter_new(struct making *m, int dirfd, const char *backing, struct fuse_entry_param *out)
 {
 	struct entry e = {.made = true,
@@ -200,7 +207,7 @@ static int enter_new(struct making *m, int dirfd, const char *backing, struct fu
 				     .blocksize = m->fs->opt.settings.pipeline.blocksize}};
 
 	e.fd = -1;
-	if (m->born.fd >= 0) /* it becomes the inode's when it is opened */
+	if (m->born.fd >= 0) /* this descriptor becomes the inode's when it is opened */
 		TRY(backing_look(m->born.fd, &e.st, &e.birth));
 	else
 		TRY(e.fd = backing_find(&m->fs->backing, dirfd, backing, &e.st, &e.birth));
@@ -277,9 +284,9 @@ void op_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, 
 }
 
 /*
- * What to answer where the name is taken, though the kernel had looked for it in vain, without
- * O_EXCL. It takes what we open here for new, and does not ask whether the caller may open it; nor
- * does it learn that O_TRUNC has made it shorter. -ESTALE: it looks the name up again.
+ * What to answer, without O_EXCL, if the name is taken although the kernel's lookup had failed. The
+ * kernel takes what we open here for new: it does not check whether the caller may open it, nor
+ * learn that O_TRUNC has shortened it. -ESTALE: it looks the name up again.
  */
 static int judge_taken(struct making *m)
 {
@@ -289,7 +296,7 @@ static int judge_taken(struct making *m)
 	inode_unpin(m->fs->inodes, m->parent);
 	if (rc == -EEXIST)
 		return -ESTALE;
-	return rc < 0 ? rc : -EEXIST; /* by what is shown under other names */
+	return rc < 0 ? rc : -EEXIST; /* the name is taken by something shown under another one */
 }
 
 static int make_and_open(struct making *m, struct fuse_entry_param *e, struct fuse_file_info *fi)
@@ -297,7 +304,9 @@ static int make_and_open(struct making *m, struct fuse_entry_param *e, struct fu
 	TRY(inodes_room_for_file(m->fs->inodes));
 	TRY(make(m, e));
 	struct inode *n = ops_inode(m->fs, e->ino);
-	/* -ESTALE: a push, so others have filled the new file since. It is over in a moment. */
+	/*
+	 * -ESTALE: a push, so others have already filled the new file. It will be over in a moment.
+	 */
 	while (push_enter(m->fs, n, NULL) == -ESTALE)
 		clock_sleep(CLOCK_NAP);
 	int rc = ops_open_handle(m->fs, n, &m->born, fi);
@@ -334,7 +343,7 @@ void op_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
 }
 
 #ifdef HAVE_TMPFILE
-/* A frame without a name. op_link may give it one; else it goes with its last user. */
+/* A frame without a name. op_link may give it one; else it goes away with its last user. */
 void op_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi)
 {
 	struct making m = making_of(req, parent, "", S_IFREG | (mode & 07777));

@@ -1,4 +1,4 @@
-/* Names: lookup, forget, what removes one or adds another. What makes files: make.c. */
+/* Names: lookup, forget, unlink, rmdir, link. For creation see make.c. */
 #include "fs/file/kept.h"
 #include "fs/file/sidecar_name.h"
 #include "fs/inode/times.h"
@@ -69,7 +69,7 @@ void ops_unlinked(struct fs *fs, struct inode *parent, struct entry *e)
 	e->fd = -1;
 }
 
-/* Takes the entry away and tells its inode. Takes e->fd. */
+/* Removes the entry and tells its inode. Takes e->fd. */
 static int remove_entry(struct fs *fs, struct inode *parent, int dirfd, struct entry *e, int flags)
 {
 	int rc = e->probed.kind == NODE_SPARSE ? -EROFS : 0;
@@ -98,7 +98,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_ino, const char *name,
 	int dirfd = inode_pin(fs->inodes, parent);
 	int rc = dirfd;
 	if (rc >= 0) {
-		inodes_rename_begin(fs->inodes); /* not before: inode_pin waits for those */
+		inodes_rename_begin(fs->inodes); /* not earlier: inode_pin waits for these to end */
 		rc = entry_find(&finder, dirfd, name, &e);
 		if (rc >= 0)
 			rc = remove_entry(fs, parent, dirfd, &e, flags);
@@ -118,7 +118,7 @@ void op_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 	remove_name(req, parent, name, AT_REMOVEDIR);
 }
 
-/* A further name has the suffix of the first, `name`, which is "" if there is none that we know. */
+/* A further name gets the suffix of the existing one, `name`, which is "" if we know none. */
 static const char *suffix_to_link(const char *name, enum node_kind kind)
 {
 	if (*name)
@@ -136,7 +136,7 @@ static int link_as(const struct inode *n, const char *path, int dirfd, const cha
 	return linkat(AT_FDCWD, path, dirfd, backing, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
 }
 
-/* As for a new frame (make.c): where the name with its suffix is taken, the next one. */
+/* As for a new frame (make.c): where the name with its suffix is taken, tries the next suffix. */
 static int link_free(struct fs *fs, struct inode *n, int fd, int dirfd, const char *shown)
 {
 	char name[NAME_MAX + 1], path[FD_PATH_MAX];

@@ -28,12 +28,12 @@ int notify_store(struct fs *fs, const struct inode *n, uint64_t at, struct view 
 
 	data.buf[0].mem = (void *)(uintptr_t)bytes.p;
 	return fuse_lowlevel_notify_store(fs->session, ops_ino(fs, n), (off_t)at, &data,
-					  FUSE_BUF_NO_SPLICE /* it is copied once less */);
+					  FUSE_BUF_NO_SPLICE /* saves a copy */);
 }
 
 /*
- * With the writeback cache the kernel trusts its own size of a file, unless data is stored behind
- * it. So it gets the file's last page.
+ * With the writeback cache the kernel trusts its own size of a file, unless data is stored beyond
+ * it. So it is sent the file's last page.
  */
 static int tell_size(struct fs *fs, const struct item *i)
 {
@@ -146,7 +146,7 @@ void notify_changed(struct notify *n, struct inode *inode, uint64_t size)
 {
 	struct item *i = n ? mem_zalloc(sizeof *i) : NULL;
 	if (!i)
-		return; /* without memory the kernel keeps its old pages until the next open */
+		return; /* out of memory: the kernel keeps its old pages until the next open */
 	inode_get(n->fs->inodes, inode);
 	i->inode = inode;
 	i->size = size;

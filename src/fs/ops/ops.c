@@ -37,7 +37,7 @@ void ops_tell_limit(int rc)
 		return;
 	uint64_t now = meter_now(), due = atomic_load(&next);
 	if (now < due || !atomic_compare_exchange_strong(&next, &due, now + TELL_AGAIN_NS))
-		return; /* told, or somebody else does */
+		return; /* told lately, or another thread does it */
 	if (rc == -ENOMEM)
 		log_err("no memory to open another file: indexes and metalayers of those that are "
 			"open take %llu MiB, at most %llu; a larger -o cache= allows as much more",
@@ -55,16 +55,16 @@ void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)
 {
 	char name[NAME_MAX + 1], text[ERR_TEXT_MAX];
 
-	/* Mistakes of the application: a length beyond the limit, a right that it does not have. */
+	/* Errors of the application: a length beyond the limit, missing permissions. */
 	if (rc == -EFBIG || rc == -EROFS || rc == -EACCES)
 		return;
-	if (rc == -E2BIG) /* has been told */
+	if (rc == -E2BIG) /* has been logged */
 		return;
 	inode_log_name(fs->inodes, n, name);
 	log_err("%s: %s: %s", name, what, err_text(rc, text));
 }
 
-/* Requests nobody waits for, such as read-ahead, that the kernel sends at a time. */
+/* How many requests for which nobody waits, such as read-ahead, the kernel may send at a time. */
 #define BACKGROUND_MOST 64
 
 static void want(struct fuse_conn_info *conn, unsigned cap)
@@ -73,8 +73,9 @@ static void want(struct fuse_conn_info *conn, unsigned cap)
 }
 
 /*
- * That an answer comes before what the kernel asks next is seen by the thread sanitizer where it is
- * written, but not where it is spliced: it would report the end of a handle beside its last read.
+ * The thread sanitizer sees that an answer comes before the kernel's next request if it is written,
+ * but not if it is spliced: it would report a race between the last read of a handle and its
+ * release.
  */
 #ifdef __SANITIZE_THREAD__
 #define SPLICE_ANSWERS 0
@@ -94,17 +95,17 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	if (caller_own_umask())
 		want(conn, FUSE_CAP_DONT_MASK);
 	/*
-	 * ACLs are kept by the backing file system and judged by the kernel. Where a directory has
-	 * a default ACL the umask does not count, so it comes to us apart from the mode.
+	 * ACLs are stored by the backing file system and enforced by the kernel. In a directory
+	 * with a default ACL the umask does not apply, so we get it separately from the mode.
 	 *
-	 * Locks of all sorts are the kernel's: a blocking lock in a daemon can't be interrupted.
-	 * wire.h settles who clears set-id bits. The kernel's pages are invalidated by us, at open,
-	 * not by guessing from mtime.
+	 * File locks of all kinds are left to the kernel: a blocking lock in a daemon can't be
+	 * interrupted. wire.h decides who clears set-id bits. We invalidate the kernel's pages
+	 * ourselves, at open, rather than let it guess from mtime.
 	 */
 	conn->want &= ~(unsigned)(FUSE_CAP_POSIX_LOCKS | FUSE_CAP_FLOCK_LOCKS |
 				  FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_AUTO_INVAL_DATA |
 				  FUSE_CAP_SPLICE_READ);
-	/* as in the mount options, or libfuse gives up */
+	/* must equal that of the mount options, or libfuse gives up */
 	conn->max_read = (unsigned)fs->opt.max_read;
 	conn->max_background = BACKGROUND_MOST;
 	conn->congestion_threshold = BACKGROUND_MOST / 4 * 3;
@@ -118,7 +119,7 @@ void op_statfs(fuse_req_t req, fuse_ino_t ino)
 	struct inode *n = ops_inode(fs, ino);
 	struct statvfs st;
 
-	int rc = inode_pin(fs->inodes, n); /* another file system may be mounted there */
+	int rc = inode_pin(fs->inodes, n); /* another file system may be mounted at this inode */
 	if (rc >= 0) {
 		rc = fstatvfs(rc, &st) < 0 ? -errno : 0;
 		inode_unpin(fs->inodes, n);
@@ -143,8 +144,8 @@ static const uint64_t changing =
 	;
 
 /*
- * The kernel forgets -o ro at a remount. We do not: other readers may have the directory, and an
- * intent log that was left there has not been applied.
+ * A remount may turn off the kernel's -o ro, but not ours: other readers may use the directory, and
+ * an intent log that was left there has not been applied.
  */
 static bool is_refused(fuse_req_t req, enum ops_kind kind)
 {
@@ -152,8 +153,8 @@ static bool is_refused(fuse_req_t req, enum ops_kind kind)
 }
 
 /*
- * Each callback as the session calls it: counted first, so that whoever has its answer finds it
- * counted, and timed.
+ * Each callback as the session calls it: timed, and counted first, so that once a request is
+ * answered it has been counted.
  */
 #define OPS_COUNTED(name, params, args, timer)                                                     \
 	static void counted_##name params                                                          \

@@ -16,7 +16,7 @@ bool preload_suits(struct file *f)
 
 static bool store(struct fs *fs, struct inode *n, struct reply *r)
 {
-	if (r->pieces != 1) /* chunks shorter than the file, each of which would take a call */
+	if (r->pieces != 1) /* chunks shorter than the file would take a call each */
 		return false;
 	return notify_store(fs, n, 0, view_of(r->piece[0].iov_base, r->n)) == 0;
 }
@@ -41,7 +41,7 @@ bool preload_run(struct fs *fs, struct inode *n, struct file *f)
 	stats_add(STATS_PRELOADED, stored);
 	pthread_mutex_lock(&n->lock);
 	n->busy = INODE_NOT_BUSY;
-	bool same = n->kernel.owner == n->cache_owner; /* it was not read anew meanwhile */
+	bool same = n->kernel.owner == n->cache_owner; /* it was not reloaded meanwhile */
 	pthread_mutex_unlock(&n->lock);
 	return stored && same;
 }

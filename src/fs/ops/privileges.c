@@ -1,12 +1,12 @@
 /*
- * The privileges that a file loses when it is changed: set-id bits, unless the caller has the right
- * to keep them, and file capabilities.
+ * The privileges that a file loses when it is changed: set-id bits, unless the caller may keep
+ * them, and file capabilities.
  *
  * A kernel that leaves this to us (wire.h) still removes capabilities itself, by a REMOVEXATTR,
- * except for files that it opens with O_TRUNC. Whether set-id bits go is a flag of WRITE, SETATTR,
- * OPEN and CREATE. FALLOCATE and COPY_FILE_RANGE have no such flag: there we look at the caller.
- * Writes to a file that has such bits do not wait in the page cache: they are sent at once, with
- * the identity of their caller.
+ * except for files that it opens with O_TRUNC. Whether to remove set-id bits is a flag in WRITE,
+ * SETATTR, OPEN and CREATE. FALLOCATE and COPY_FILE_RANGE have no such flag: there we look at the
+ * caller. Writes to a file that has such bits do not wait in the page cache: they are sent at once,
+ * with the identity of their caller.
  *
  * A chown that changes nothing removes capabilities even if it is refused: the kernel's REMOVEXATTR
  * comes before the SETATTR, and cannot be told from any other.
@@ -28,7 +28,10 @@ static bool is_among(gid_t gid, const gid_t *list, int n)
 	return false;
 }
 
-/* With /etc/subgid, a user namespace lets anybody be in thousands: that is no reason for rights. */
+/*
+ * With /etc/subgid, a user namespace lets anybody be in thousands of groups: so look at all of
+ * them.
+ */
 static bool in_group(fuse_req_t req, gid_t gid)
 {
 	gid_t few[128];
@@ -51,8 +54,8 @@ bool ops_in_group(fuse_req_t req, gid_t gid)
 }
 
 /*
- * True: the caller has CAP_FSETID, and its writes keep set-id bits. Only root can have it: a user
- * with the capability in a user namespace has another uid here.
+ * True: the caller has CAP_FSETID, and its writes keep set-id bits. Only uid 0 can have it here: a
+ * user with the capability in a user namespace has another uid.
  */
 static bool may_keep_bits(fuse_req_t req)
 {
@@ -75,7 +78,10 @@ static mode_t set_id_bits(fuse_req_t req, const struct stat *st)
 	return S_ISREG(st->st_mode) ? bits : 0;
 }
 
-/* Whether the kernel has checked that the caller may change the file, or we must: owner or root. */
+/*
+ * RIGHT_CHECKED: the kernel has checked that the caller may change the file. RIGHT_OWNER: we check
+ * that it is the owner or root.
+ */
 enum right { RIGHT_CHECKED, RIGHT_OWNER };
 
 /* `fd`: any descriptor of the file. Returns 1 if there were such bits. */
@@ -96,8 +102,8 @@ static int drop_bits(fuse_req_t req, struct inode *n, int fd, enum right right)
 }
 
 /*
- * Something was removed. The kernel trusts the mode that it has cached; only attributes are
- * invalidated, which does not wait.
+ * Call when something was removed, as the kernel trusts the mode that it has cached. Invalidates
+ * attributes only, which does not wait.
  */
 static void note_removed(struct fs *fs, struct inode *n)
 {

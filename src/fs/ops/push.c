@@ -12,7 +12,7 @@
 /* Values of fs.pushing: one block is pushed at a time. ENDED is for ever. */
 enum pushing { PUSH_NONE, PUSH_ONE, PUSH_ENDED };
 
-/* It is done in steps of so many bytes, after each of which others go first (goes_on). */
+/* A push is done in steps of this many bytes, after each of which others go first (goes_on). */
 #define STEP (64u << 10)
 
 static int defer(struct fs *fs, struct push *p, const struct deferred *request)
@@ -48,7 +48,7 @@ void push_leave(struct inode *n)
 	pthread_mutex_unlock(&n->lock);
 }
 
-/* False: another block is being pushed. Else that is excluded until it is PUSH_NONE again. */
+/* False: another block is being pushed. True: none will be until fs.pushing is PUSH_NONE again. */
 static bool try_begin(struct fs *fs)
 {
 	int expected = PUSH_NONE;
@@ -57,8 +57,9 @@ static bool try_begin(struct fs *fs)
 }
 
 /*
- * Nobody writes to the file, and nobody has changed it since it was opened last: else the kernel is
- * about to be told that its pages are old (kernel.owner), and one of ours could come after that.
+ * True: there are no writers, and no other program has changed the file since it was last opened.
+ * Otherwise the kernel is about to be told that its pages are old (kernel.owner), and a page of
+ * ours could come after that.
  */
 static bool suits_inode_locked(const struct inode *n)
 {
@@ -91,7 +92,7 @@ bool push_begin(struct fs *fs, struct inode *n, const struct reply *answer, stru
 	return suits;
 }
 
-/* Cuts it to whole pages. Only of the last page of a file does the kernel take a part. */
+/* Cuts the push to whole pages. The kernel accepts a partial page only at the end of a file. */
 static void align(struct push *p)
 {
 	uint64_t page = mem_page_size(), end = p->at + p->len;
@@ -124,7 +125,7 @@ static void push_step(struct fs *fs, const struct push *p, uint64_t at, uint64_t
 }
 
 /*
- * After a step: lets those go first who want this core. False: somebody waits for the file, or it
+ * After a step: lets other threads use this core first. False: a request waits for the file, or it
  * no longer suits, since another program's lock file was found, or a new frame in its place.
  */
 static bool goes_on(struct push *p)
@@ -137,7 +138,10 @@ static bool goes_on(struct push *p)
 	return suits && sched_yield() == 0;
 }
 
-/* Returns the requests that waited, oldest first. They count as entered: no push comes before. */
+/*
+ * Returns the requests that waited, oldest first. They count as entered, so that no push begins
+ * before they are served.
+ */
 static struct deferred *leave_inode(struct fs *fs, struct push *p)
 {
 	struct inode *n = p->inode;
@@ -154,7 +158,9 @@ static struct deferred *leave_inode(struct fs *fs, struct push *p)
 	n->push = NULL;
 	bool same = n->cache_owner == p->owner;
 	pthread_mutex_unlock(&n->lock);
-	/* At once: without n->push, this use would be taken for a writer's (has_only_readers). */
+	/*
+	 * At once: without n->push, this use would be mistaken for a writer's (has_only_readers).
+	 */
 	file_put(fs, n);
 	if (!same)
 		notify_changed(fs->notify, n, 0);
@@ -180,7 +186,7 @@ void push_run(struct fs *fs, struct push *p, struct reply *room)
 	struct deferred *waited = leave_inode(fs, p);
 	inode_put(fs->inodes, p->inode, 1);
 	atomic_store(&fs->pushing, PUSH_NONE);
-	serve(waited); /* requests like others: another push need not wait for them */
+	serve(waited); /* like any other requests: another push need not wait for them */
 }
 
 #define LOOK_EVERY_NS CLOCK_MS

@@ -14,10 +14,10 @@ struct side {
 	struct inode *parent;
 	int dirfd;
 	const char *shown;
-	struct caller *leaves; /* a move from here leaves a mark behind, which is his; NULL: none */
-	bool as_root;          /* so that it can be given to him */
-	struct entry e;  /* e.fd < 0: there is nothing of that name */
-	bool unchecked;  /* ... but that was not checked under all suffixes: target_open */
+	struct caller *leaves; /* owns the whiteout that a move leaves behind; NULL: none */
+	bool as_root;          /* so that it can be given to that user */
+	struct entry e;  /* e.fd < 0: nothing has that name */
+	bool unchecked;  /* ... but not all suffixes were checked: target_open */
 };
 
 static int side_find(struct fs *fs, struct side *s)
@@ -40,10 +40,10 @@ static int side_open(struct fs *fs, struct side *s)
 }
 
 /*
- * `absent`: the kernel has looked for the name in vain a moment ago. What is called just so is
- * looked for all the same, and what has the suffix of new files stops the move of a frame that has
- * it too (give_name). So only a frame of another suffix is overlooked, if another program has made
- * it since.
+ * `absent`: the kernel's lookup of the name failed a moment ago. An entry with exactly this name is
+ * looked for all the same, and one with the suffix of new files stops the move of a frame with that
+ * suffix (give_name). So only a frame with another suffix, which another program has made since, is
+ * overlooked.
  */
 static int target_open(struct fs *fs, const struct side *from, struct side *to, bool absent)
 {
@@ -67,7 +67,9 @@ static void side_close(struct fs *fs, struct side *s)
 		inode_unpin(fs->inodes, s->parent);
 }
 
-/* Tells the inode of `from` that it is `backing` in `to` now. `stays`: beside its old name. */
+/*
+ * Tells the inode of `from` that it is `backing` in `to` now. `stays`: it has its old name as well.
+ */
 static void moved(struct fs *fs, const struct side *from, const struct side *to,
 		  const char *backing, bool stays)
 {
@@ -96,7 +98,9 @@ static int target_name(const struct side *from, const struct side *to,
 			 names_suffix(from->e.backing), to->shown, out);
 }
 
-/* A caller whose right comes from a supplementary group, or a capability, is refused at first. */
+/*
+ * A caller whose permission comes from a supplementary group, or a capability, is refused at first.
+ */
 static int move_leaving_mark(const struct side *from, const char *name, const struct side *to,
 			     const char *to_name, unsigned flags)
 {
@@ -110,7 +114,7 @@ static int move_leaving_mark(const struct side *from, const char *name, const st
 }
 
 /*
- * NFS, SMB and many FUSE file systems support no flags: there we look first whether the name is
+ * NFS, SMB and many FUSE file systems support no flags: there we check first whether the name is
  * taken.
  */
 static int move_backing(const struct side *from, const char *name, const struct side *to,
@@ -139,9 +143,9 @@ static int link_to(const struct side *from, const struct side *to, const char *n
 }
 
 /*
- * Gives the source its new name in one of these ways, where nothing of that name is shown. If the
- * backing name is taken all the same, by something that is shown under another name, a frame gets
- * the next suffix.
+ * Gives the source its new name in one of these ways, where nothing is shown under that name. If
+ * the backing name is taken all the same, by something shown under another name, a frame gets the
+ * next suffix.
  */
 static int give_name(const struct side *from, const struct side *to,
 		     int (*give)(const struct side *, const struct side *, const char *),
@@ -170,7 +174,7 @@ static int same_kind_of_thing(const struct side *from, const struct side *to)
 	return from_dir && !to_dir ? -ENOTDIR : 0;
 }
 
-/* May what is at the other side be replaced? */
+/* 0: the entry at the other side may be replaced. */
 static int judge_replaced(const struct side *from, const struct side *to, unsigned flags)
 {
 	if (flags & RENAME_NOREPLACE)
@@ -202,9 +206,9 @@ static int remove_backing(const struct side *s)
 }
 
 /*
- * move_beside by a second link, so that the source has a name of its own at any moment: the new one
- * may not be shown while the other entry is there. 1: done, and the old name is there, too. 0: not
- * possible here. On FUSE the link may be another file, which our inode of the source is not.
+ * move_beside by a second link, so that the source has a visible name at any moment: the new one
+ * may not be shown while the other entry exists. 1: done, and the old name still exists. 0: not
+ * possible here. On FUSE the link may appear as another file than our inode of the source.
  */
 static int link_beside(const struct fs *fs, const struct side *from, const struct side *to,
 		       char out[static NAME_MAX + 1])
@@ -218,9 +222,9 @@ static int link_beside(const struct fs *fs, const struct side *from, const struc
 }
 
 /*
- * Moves the source beside the entry that it replaces, whose suffix is another, and then removes
- * that. Until then the name shows either the old content or the new. 1: the source has its old name
- * as well.
+ * Moves the source beside the entry that it replaces, which has another suffix, and then removes
+ * that entry. Until then the name shows either the old content or the new. 1: the source still has
+ * its old name as well.
  */
 static int move_beside(const struct fs *fs, const struct side *from, const struct side *to,
 		       char out[static NAME_MAX + 1])
@@ -237,17 +241,17 @@ static int move_beside(const struct fs *fs, const struct side *from, const struc
 }
 
 /*
- * overlayfs wants a mark (a whiteout, device 0:0) where a file of its upper layer was, in the same
- * step. The backing file system leaves it at the backing name; but that of a frame has a suffix,
- * which the mark must not have. If we are killed before it is renamed, the mark hides nothing, and
- * no data is lost.
+ * overlayfs wants a whiteout (device 0:0) where a file of its upper layer was, in the same step.
+ * The backing file system leaves it at the backing name; but that of a frame has a suffix, which
+ * the whiteout must not have. If we are killed before it is renamed, it hides nothing, and no data
+ * is lost.
  */
 static int whiteout_name(const struct side *from, char out[static NAME_MAX + 1])
 {
 	TRY(names_for(NODE_PLAIN, false, "", from->shown, out));
 	if (strcmp(out, from->e.backing) == 0)
 		return 0;
-	/* Something that is there but not shown belongs to another program. */
+	/* Something that exists but is not shown belongs to another program. */
 	if (faccessat(from->dirfd, out, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return -EEXIST;
 	return errno == ENOENT ? 0 : -errno;
@@ -268,7 +272,7 @@ static int rename_once(struct fs *fs, struct side *from, struct side *to, unsign
 	if (replaces)
 		TRY(judge_replaced(from, to, flags));
 	if (replaces && is_same_file(from, to))
-		return 0; /* says POSIX */
+		return 0; /* as POSIX demands */
 	TRY(target_name(from, to, name));
 	if (from->leaves)
 		TRY(whiteout_name(from, white));
@@ -277,10 +281,11 @@ static int rename_once(struct fs *fs, struct side *from, struct side *to, unsign
 						    move_beside(fs, from, to, name);
 	TRY(rc);
 	rc = rc > 0 ? remove_backing(from) : 0;
-	bool stays = rc < 0; /* the old name, beside the new one */
+	bool stays = rc < 0; /* the old name remains, beside the new one */
 	/*
-	 * After a failure the name still stands for what was replaced, in the kernel. As long as
-	 * its inode is not told, whoever opens that finds ESTALE, and the kernel looks again.
+	 * After a failure the name still stands for what was replaced in the kernel's cache. As its
+	 * inode is not told, an open of it fails with ESTALE, and the kernel looks the name up
+	 * again.
 	 */
 	if (replaces && !stays)
 		ops_unlinked(fs, to->parent, &to->e);
@@ -298,13 +303,13 @@ static int rename_plain(struct fs *fs, struct side *from, struct side *to, unsig
 
 	if (rc != -EEXIST || !to->unchecked)
 		return rc;
-	TRY(side_find(fs, to)); /* it has come since */
+	TRY(side_find(fs, to)); /* it has been created since */
 	return rename_once(fs, from, to, flags);
 }
 
 /*
- * Exchanges in one step where both backing names stay as they are; otherwise in two, which can be
- * undone.
+ * Exchanges the two in one step if both backing names can stay as they are; otherwise in two, the
+ * first of which can be undone.
  */
 static int rename_exchange(struct fs *fs, struct side *a, struct side *b)
 {
@@ -360,11 +365,11 @@ void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t n
 	struct side to = {.parent = ops_inode(fs, newparent), .dirfd = -1, .shown = newname};
 
 	from.e.fd = to.e.fd = -1;
-	bool absent = absent_take(&fs->absent, to.parent, newname); /* soon it is there */
+	bool absent = absent_take(&fs->absent, to.parent, newname); /* it will exist soon */
 	int rc = side_open(fs, &from);
 	if (rc >= 0)
 		rc = target_open(fs, &from, &to, absent && !(flags & RENAME_EXCHANGE));
-	inodes_rename_begin(fs->inodes); /* not before: inode_pin waits for those */
+	inodes_rename_begin(fs->inodes); /* not earlier: inode_pin waits for these to end */
 	if (rc >= 0)
 		rc = rename_found(fs, &from, &to, flags);
 	inodes_rename_end(fs->inodes);

@@ -52,13 +52,13 @@ static bool is_stats(fuse_ino_t ino, const char *name)
 	return ino == FUSE_ROOT_ID && strcmp(name, STATS_XATTR) == 0;
 }
 
-/* What we keep in the backing directory is not there in the mount. */
+/* What we keep in the backing directory is hidden in the mount. */
 static bool is_hidden(const char *name)
 {
 	return strcmp(name, RECOMPRESS_MARK) == 0 || strcmp(name, DURABLE_ATTRIBUTE) == 0;
 }
 
-/* A name of ours that has no meaning when it is set, such as that of an option, would mislead. */
+/* Setting a name of ours that has no effect, such as that of another option, would mislead. */
 static bool may_not_be_set(const struct inode *n, const char *name)
 {
 	return xattr_is_ours(n, name) || is_hidden(name) ||
@@ -72,8 +72,8 @@ static bool is_wish(const struct inode *n, const char *name)
 }
 
 /*
- * EOPNOTSUPP is passed on: here it comes from the backing file system and is about attributes. It
- * does not stand for a frame that cannot be read.
+ * EOPNOTSUPP is passed on: here it comes from the backing file system and is about attributes, not
+ * about a frame that cannot be read.
  */
 static void reply_change(fuse_req_t req, int rc)
 {
@@ -81,9 +81,9 @@ static void reply_change(fuse_req_t req, int rc)
 }
 
 /*
- * The kernel asks whether there are file capabilities to take away before the first write(2) after
- * each look at the attributes; one that keeps no answer (wire.h) before each. That there are none
- * is remembered for as long as attributes are.
+ * Before the first write(2) after each fetch of attributes, the kernel asks whether there are file
+ * capabilities to remove; a kernel that keeps no answer (wire.h), before each write. That there are
+ * none is remembered for as long as attributes are.
  */
 static bool is_caps(const char *name)
 {
@@ -91,8 +91,8 @@ static bool is_caps(const char *name)
 }
 
 /*
- * `ls -l` asks for the label of each file, which is a request each, until it is told that there are
- * none in this file system. So it is where the backing directory has none, until somebody sets one.
+ * `ls -l` asks for the label of each file, one request each, until it is told that this file system
+ * has none. So it is told that if the backing directory has none, until somebody sets one.
  */
 static bool is_label(const char *name)
 {
@@ -150,7 +150,7 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 
 /*
  * Replies with a value or a list, of which `value` has the first `size` bytes; `got`: its length,
- * or why there is none. `size` 0 asks for the length.
+ * or an error. `size` 0 asks for the length.
  */
 static void reply_xattr(fuse_req_t req, ssize_t got, const struct buf *value, size_t size)
 {
@@ -198,11 +198,14 @@ static ssize_t read_stored(struct fs *fs, struct inode *n, const char *name, str
 	TRY(fd);
 	ssize_t rc = fd_getxattr(fd, name, value);
 	inode_unpin(fs->inodes, n);
-	/* The kernel asks before it lets anybody in, and takes any other failure for a refusal. */
+	/*
+	 * The kernel asks for ACLs before it grants access, and takes any other error for a
+	 * refusal.
+	 */
 	return rc == -EOPNOTSUPP && is_acl(name) ? -ENODATA : rc;
 }
 
-/* True: we answer for the name, and the backing file has no value that comes first. */
+/* True: we answer for the name, and the backing file has no value that takes precedence. */
 static bool is_told(struct fs *fs, struct inode *n, const char *name)
 {
 	return xattr_is_ours(n, name) &&
@@ -239,7 +242,10 @@ void op_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 	buf_free(&value);
 }
 
-/* Nor what only root may see, as on a kernel file system: root asks the backing one. */
+/*
+ * Also hides what only root may see, as a kernel file system does; the backing one takes us for
+ * root.
+ */
 static bool is_listed(const char *name, bool by_root)
 {
 	return !is_hidden(name) && (by_root || strncmp(name, "trusted.", 8) != 0);
