@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where systemd, docker and others mount them. */
+/* Where systemd, docker and others mount the control groups. */
 #define ROOT "/sys/fs/cgroup"
 #define ROOT_V1 ROOT "/memory"
 
@@ -22,12 +22,12 @@ static uint64_t limit_in(const char *dir, const char *file)
 	const char *got = fgets(word, sizeof word, f);
 	fclose(f);
 	uint64_t limit = got ? strtoull(word, &end, 10) : 0;
-	return got && end != word ? limit : UINT64_MAX; /* it may be the word "max" */
+	return got && end != word ? limit : UINT64_MAX; /* it may also be the word "max" */
 }
 
 /*
  * The lowest limit in `files` of the group and of those above it, up to the mounted root. In a
- * container the path of the group may be one of another tree than is mounted: a file that does not
+ * container the group's path may belong to another tree than the mounted one: a file that does not
  * exist sets no limit.
  */
 static uint64_t least_limit(const char *root, const char *group, const char *const files[2])
@@ -47,7 +47,7 @@ static uint64_t least_limit(const char *root, const char *group, const char *con
 	}
 }
 
-/* True: the list of controllers in a line, which ends with a colon, contains that of memory. */
+/* True: the list of controllers, which ends with a colon, contains "memory". */
 static bool has_memory(const char *list)
 {
 	size_t n = strlen("memory");

@@ -12,18 +12,22 @@
 #include <unistd.h>
 
 /*
- * A round is so many background commits; a checkpoint is made in the first one in which nothing was
- * committed, when the kernel has written most already. At the latest in the last of so many.
+ * A round lasts as long as ROUND_COMMITS background commits. A checkpoint is made after the first
+ * round in which nothing was committed, since the kernel has written most by then; at the latest
+ * after ROUNDS_MOST rounds.
  */
 #define ROUND_COMMITS 6
 #define ROUND_LEAST 0.25 /* seconds */
 #define ROUNDS_MOST 10
 
-/* With more bytes that the kernel has to write, the mount ends without one. */
+/* If the kernel has more bytes than this to write, the mount ends without a checkpoint. */
 #define LAST_MOST (1u << 30)
 
 struct checkpoint {
-	/* Its descriptor is our own: a failure is told once to each that was opened before it. */
+	/*
+	 * Its descriptor is our own: the kernel reports a failure once per descriptor opened before
+	 * it.
+	 */
 	struct durable dir;
 	const atomic_bool *failed;
 	double round; /* seconds */

@@ -7,7 +7,7 @@
 
 #include <sys/resource.h>
 
-/* Lowers cache and dirty_max to these bounds. False: both are within them already. */
+/* Lowers cache and dirty_max to these bounds. False: both are already within them. */
 static bool lower(struct options *o, uint64_t cache, uint64_t dirty_max)
 {
 	if (o->cache <= cache && o->dirty_max <= dirty_max)
@@ -25,16 +25,16 @@ static void tell(const struct options *o, const char *what, uint64_t limit)
 		 (unsigned long long)o->dirty_max >> 20);
 }
 
-/* Shares of a memory limit: one of this for the cache, half of that for dirty data. */
+/* Shares of a memory limit: a quarter for the cache, half of that for dirty data. */
 #define MEMORY_SHARE 4
 /*
- * What the daemon takes beside both, and beside the cache's size for indexes: docs/LIMITS.md,
- * "Memory".
+ * What the daemon takes in addition to both, and to indexes of up to the cache's size:
+ * docs/LIMITS.md, "Memory".
  */
 #define MEMORY_THREADS (64u << 20)
 #define MEMORY_BESIDE (MEMORY_THREADS + LARGE_BEYOND)
 
-/* No options lower what threads take. */
+/* No option lowers what threads take. */
 static void tell_too_little(const struct options *o, uint64_t limit)
 {
 	uint64_t most = o->cache + o->dirty_max + MEMORY_THREADS;
@@ -57,7 +57,7 @@ void fit_memory(struct options *o)
 	tell_too_little(o, limit);
 }
 
-/* Shares of a limited address space: one of this each for cache, dirty data and threads. */
+/* Shares of a limited address space: an eighth each for cache, dirty data and threads. */
 #define SPACE_SHARE 8
 #define THREAD_SPACE (2u << 20) /* stack, and the buffers for its requests */
 #define THREADS_MIN 4
@@ -68,13 +68,13 @@ unsigned fit_space(struct options *o, unsigned threads)
 
 	if (getrlimit(RLIMIT_AS, &lim) < 0)
 		lim.rlim_cur = RLIM_INFINITY;
-	uint64_t limit = min_u64(lim.rlim_cur, SIZE_MAX); /* pointers of 32 bits are a limit, too */
+	uint64_t limit = min_u64(lim.rlim_cur, SIZE_MAX); /* 32-bit pointers are a limit, too */
 	if (limit == RLIM_INFINITY)
 		return threads;
 	uint64_t share = max_u64(limit / SPACE_SHARE, 1 << 20);
 	if (lower(o, share, share))
 		tell(o, "address space", limit);
 	pool_small_stacks();
-	/* only half of the share: workers and their buffers take as much again */
+	/* only half of the share: workers and their buffers take the other half */
 	return (unsigned)max_u64(min_u64(threads, share / (2 * THREAD_SPACE)), THREADS_MIN);
 }

@@ -14,7 +14,7 @@
 
 #define THREADS 16 /* that serve requests, at most */
 
-/* Memory of spare buffers for chunks, beside -o dirty_max. The keeper frees what is not used. */
+/* Memory for spare chunk buffers, in addition to -o dirty_max. The keeper frees unused ones. */
 #define SPARE_MOST (16u << 20)
 
 void fs_init(struct fs *fs, const struct options *o)
@@ -75,7 +75,7 @@ int fs_open(struct fs *fs)
 
 	recall_init(&fs->recall);
 	int rc = open_parts(fs);
-	if (rc < 0 && rc != -EBUSY) /* which has been logged where it was found */
+	if (rc < 0 && rc != -EBUSY) /* -EBUSY was logged where it was found */
 		log_err("backing directory '%s': cannot be mounted: %s", fs->opt.backing,
 			err_text(rc, text));
 	return rc;

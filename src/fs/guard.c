@@ -16,18 +16,18 @@
 #include <unistd.h>
 
 #define SOCKET_FD 3 /* the guard's end of the socket, in the guard */
-#define ARMED_MS 5000 /* somebody may have stopped the guard: a mount does without it then */
+#define ARMED_MS 5000 /* somebody may have sent the guard SIGSTOP: then the mount does without */
 
 /*
- * The signal that the kernel sends the guard. A real-time one: these queue, while a pending SIGUSR1
- * of somebody else would swallow ours.
+ * The signal that the kernel sends the guard. It is a real-time signal, because these queue:
+ * somebody else's pending SIGUSR1 would swallow ours.
  */
 #define DEATH SIGRTMIN
 
 static int to_guard = -1;     /* the daemon's end of the socket */
 static pid_t guard, watched;  /* the guard, and the daemon      */
 
-static volatile sig_atomic_t died; /* in the guard: the daemon has */
+static volatile sig_atomic_t died; /* in the guard: the daemon has died */
 
 /* Anybody can send the signal; only the kernel tells whether it comes from the daemon. */
 static void note_death(int sig, siginfo_t *from, void *context)
@@ -42,7 +42,7 @@ union one_fd {
 	struct cmsghdr align;
 };
 
-/* Receives a descriptor; -1: none has come, or the other end is closed. */
+/* Receives a descriptor; -1: none was sent, or the other end is closed. */
 static int receive(int from)
 {
 	char byte;
@@ -63,7 +63,10 @@ static int receive(int from)
 	return fd;
 }
 
-/* Waits until the socket is closed, or the main thread is gone while another one keeps it open. */
+/*
+ * Waits until the socket is closed, or the daemon's main thread is gone while another keeps it
+ * open.
+ */
 static void watch(const sigset_t *waiting)
 {
 	struct pollfd p = {.fd = SOCKET_FD, .events = POLLIN};
@@ -80,13 +83,10 @@ static void watch(const sigset_t *waiting)
 	if (control < 0)
 		control = receive(SOCKET_FD);
 	if (control >= 0 && write(control, "1", 1) < 0)
-		return; /* the connection has ended, or somebody has taken the right */
+		return; /* the connection has ended, or permission was withdrawn */
 }
 
-/*
- * Closes all other descriptors: whoever waits for the end of the daemon's output must not wait for
- * us.
- */
+/* Closes all other descriptors: a reader of the daemon's output must not wait for us to end. */
 static bool keep_only(int fd)
 {
 	int null = open("/dev/null", O_RDWR);
@@ -107,7 +107,8 @@ static bool keep_only(int fd)
 
 /*
  * All signals are blocked: when all processes are asked to end, the guard has to be the last. It
- * has its name before it closes the daemon's output: who waited for that can tell the two apart.
+ * takes its name before it closes the daemon's output, so that whoever waits for that can tell the
+ * two apart.
  */
 static void guard_main(int fd)
 {
@@ -147,8 +148,8 @@ void guard_start(void)
 }
 
 /*
- * Opens a file of fusectl where nobody has mounted that: root can do so without a mount point.
- * glibc has names for these calls since 2.36.
+ * Opens a file of fusectl where that is not mounted: root can do so without a mount point. glibc
+ * has wrappers for these calls since 2.36.
  */
 static int open_detached(const char *name)
 {
@@ -168,9 +169,9 @@ static int open_detached(const char *name)
 }
 
 /*
- * True: the guard has said that it will notice our end. If it asked the kernel for that only when
- * our main thread is gone and another one is not, it would wait for ever. What it has said stays in
- * the socket, for the next call.
+ * True: the guard has announced that it will notice our end. If it asked the kernel for that only
+ * after our main thread is gone, while another is not, it would wait for ever. The announcement
+ * stays in the socket, for the next call.
  */
 static bool is_armed(void)
 {
@@ -213,10 +214,10 @@ void guard_give(int control)
 	c->cmsg_len = CMSG_LEN(sizeof control);
 	memcpy(CMSG_DATA(c), &control, sizeof control);
 	if (sendmsg(to_guard, &m, MSG_NOSIGNAL) < 0)
-		return; /* it has ended: nobody will help */
+		return; /* the guard has ended: we go on without */
 }
 
-/* The device number of the connection, as the kernel tells it beside the descriptor; 0: unknown. */
+/* The device number of the connection, from the fdinfo of its descriptor; 0: unknown. */
 static dev_t number_of_connection(int device)
 {
 	char path[40], line[80];
@@ -232,12 +233,12 @@ static dev_t number_of_connection(int device)
 }
 
 /*
- * A connection keeps its number until it ends: if it has not ended once the file is open, the file
- * is its own.
+ * A connection keeps its number until it ends: if it has not ended after the file was opened, the
+ * file belongs to it.
  */
 bool guard_connection(int device)
 {
-	struct pollfd p = {.fd = device}; /* POLLERR: it has */
+	struct pollfd p = {.fd = device}; /* POLLERR: it has ended */
 	dev_t dev = number_of_connection(device);
 	int control = dev ? guard_open(dev) : -1;
 	bool ours = control >= 0 && poll(&p, 1, 0) == 0;
@@ -256,8 +257,8 @@ void guard_stop(void)
 	close(to_guard);
 	to_guard = -1;
 	/*
-	 * The closed socket ends the guard, unless somebody has stopped it (SIGSTOP): we do not
-	 * wait for that.
+	 * Closing the socket ends the guard, unless somebody has stopped it (SIGSTOP): do not wait
+	 * for that.
 	 */
 	if (waitpid(guard, NULL, WNOHANG) != 0)
 		return;

@@ -15,15 +15,16 @@
 #define PAUSE_SHARE 0.1
 
 /*
- * A round waits for locks of other programs as long, and at most LOCK_MOST: when the mount ends,
- * that is added to the wait of the last commit.
+ * A round waits for other programs' locks for the same time, at most LOCK_MOST: when the mount
+ * ends, that is added to the wait of the last commit.
  */
 #define LOCK_MOST CLOCK_SECOND
 
 /*
- * Freed memory is given back in a round of fewer requests a second than QUIET, once there were
- * ENOUGH since it was done last. So an idle mount does it once, and a busy one, which would need
- * the memory again, not at all. Ten thousand files that were open leave 65 MB.
+ * Freed memory is returned to the system in a round with fewer than QUIET requests a second, if
+ * there were at least ENOUGH since the last time. So an idle mount does it once, and a busy one,
+ * which would need the memory again, not at all. Ten thousand files leave 65 MB behind after they
+ * are closed.
  */
 #define QUIET 200
 #define ENOUGH 100
@@ -38,9 +39,9 @@ struct keeper {
 	pthread_t thread;
 	struct waker waker;
 	uint64_t pause; /* PAUSE_SHARE, in ns */
-	int last_rc;    /* of the newest background commit */
-	uint64_t requests, trimmed; /* how many there were by the last round, and by give_back */
-	struct meter_sums sums;     /* room for stats_all_requests */
+	int last_rc;    /* of the latest background commit */
+	uint64_t requests, trimmed; /* how many by the last round, and by the last trim */
+	struct meter_sums sums;     /* scratch space for stats_all_requests */
 };
 
 /* Which files a round commits: those in the intent log, or all that have something to commit. */
@@ -49,7 +50,7 @@ enum round { ROUND_NONE, ROUND_LOGGED, ROUND_ALL };
 /* The result for a file whose commit was put off to the next round. */
 #define COMES_BACK 1
 
-/* Commits; if another program has the lock, waits for it as long as the round still may. */
+/* Commits; if another program has the lock, waits for it for what is left of *patience. */
 static int commit_patiently(struct file *f, enum durability how, uint64_t *patience)
 {
 	int rc = file_try_sync(f, how);
@@ -77,9 +78,12 @@ static int commit_one(struct file *f, enum round round, uint64_t *patience)
 
 	if (!logged && round == ROUND_LOGGED)
 		return 0;
-	/* Most is stored here, while writers go on: the commit, which stops them, does the rest. */
+	/*
+	 * Most chunks are stored here, while writers go on: the commit, which stops them, does the
+	 * rest.
+	 */
 	if (flush_submit_batch(f, FLUSH_ALL))
-		IGNORE(flush_wait(f)); /* the commit tries again, and reports what fails */
+		IGNORE(flush_wait(f)); /* the commit retries, and reports what fails */
 	return patience ? commit_patiently(f, how, patience) : file_sync(f, how);
 }
 
@@ -87,14 +91,14 @@ static int commit_one(struct file *f, enum round round, uint64_t *patience)
 static void compact(struct file *f)
 {
 	for (int i = 0; i < COMPACT_STEPS; i++) {
-		if (file_compact(f) <= 0) { /* done, or failed: that only costs space */
+		if (file_compact(f) <= 0) { /* done, or failed, which only costs space */
 			file_unlist(f);
 			return;
 		}
 	}
 }
 
-/* Says which file could not be committed, and what becomes of its data. */
+/* Logs which file could not be committed, and what becomes of its data. */
 static void tell_failed(struct file *f, int rc, bool ending)
 {
 	char name[NAME_MAX + 1], text[ERR_TEXT_MAX];
@@ -108,8 +112,8 @@ static void tell_failed(struct file *f, int rc, bool ending)
 }
 
 /*
- * Returns the first failure, and tells of it unless the round before had the same, `told`: a full
- * disk stays full for a while. When the mount ends each failure is told.
+ * Returns the first failure, and logs it unless the round before had the same one, `told`: a full
+ * disk stays full for a while. When the mount ends each failure is logged.
  */
 static int commit_files(struct fs *fs, enum round round, uint64_t *patience, int told)
 {
@@ -119,7 +123,7 @@ static int commit_files(struct fs *fs, enum round round, uint64_t *patience, int
 	int rc = 0;
 
 	while ((f = uncommitted_pin_oldest(&fs->uncommitted, ticket))) {
-		err_clear(); /* a worker's failure leaves its note to the worker */
+		err_clear(); /* the note of a worker's failure is with the worker */
 		int one = commit_one(f, round, patience);
 		if (one < 0 && (ending || (rc == 0 && one != told)))
 			tell_failed(f, one, ending);
@@ -166,7 +170,7 @@ static uint64_t next_round(const struct keeper *k)
  */
 static enum round wait_for_round(struct keeper *k, uint64_t next)
 {
-	/* Each try encodes all that waits, in vain while the disk is full, which may last. */
+	/* While the disk is full, which may last, each try would encode all that waits in vain. */
 	bool full = err_is_full(k->last_rc);
 
 	while (meter_now() < next) {

@@ -6,9 +6,9 @@
 #include <pthread.h>
 
 /*
- * How much may be in use beside a full cache; above that the cache lends memory. README promises
- * that everything except dirty data and cache stays within 64 MiB: the rest of that is for threads,
- * open files and libraries.
+ * How much may be in use in addition to a full cache; beyond that the cache lends memory. README
+ * promises that everything except dirty data and cache stays within 64 MiB: the rest of that is for
+ * threads, open files and libraries.
  */
 #define BESIDE (16u << 20)
 
@@ -21,10 +21,10 @@ struct taker {
 struct large {
 	pthread_mutex_t lock; /* for all below; the cache's are taken within it */
 	struct cache *cache;
-	uint64_t most;        /* fixed, as the one above */
+	uint64_t most;        /* fixed, as is the one above */
 	uint64_t taken, used;
 	uint64_t pressed; /* see large_press */
-	struct taker *first, **last; /* as they came */
+	struct taker *first, **last; /* in order of arrival */
 };
 
 int large_open(struct large **out, struct cache *cache)

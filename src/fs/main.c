@@ -41,7 +41,10 @@ static int refuse(const char *what, const char *where, const char *why)
 
 static int complain(const char *what, const char *where, int rc)
 {
-	/* A dead mount is noticed here, or before (judge_paths) by what the kernel has cached. */
+	/*
+	 * A dead mount is noticed here, or earlier (judge_paths) depending on what the kernel has
+	 * cached.
+	 */
 	refuse(what, where, options_path_error(-rc));
 	return rc;
 }
@@ -50,8 +53,8 @@ static int complain(const char *what, const char *where, int rc)
 #define STEP_NS (CLOCK_SECOND / 10)
 
 /*
- * A daemon that was asked to end may still have its mount there for a while: whoever restarts it
- * means the directory behind it. Meanwhile nobody touches the mount, which would keep it busy.
+ * A daemon that was asked to end may still have its mount for a while: a restart means the
+ * directory behind it. Meanwhile the mount is not accessed, which would keep it busy.
  */
 static void wait_for_old_mount(const struct options *o)
 {
@@ -66,8 +69,8 @@ static void wait_for_old_mount(const struct options *o)
 }
 
 /*
- * Nobody means a directory of plain files that another mount shows, as one that is mounted over
- * itself does: the frames would be compressed again, below.
+ * Warns of a backing directory inside another mount, such as one that is mounted over itself: the
+ * frames would be compressed again, below. That is never what the user wants.
  */
 static void tell_mount_of(const struct options *o, dev_t backing)
 {
@@ -85,8 +88,8 @@ static void tell_mount_of(const struct options *o, dev_t backing)
 }
 
 /*
- * What autofs has there waits for a mount: ours, where fstab says x-systemd.automount. Only a mount
- * by a process of the automounter's group gets by it, see announce.
+ * An autofs mount there waits for a mount: ours, if fstab says x-systemd.automount. Only a process
+ * of the automounter's group can mount over it, see announce.
  */
 static bool has_mount(const char *mountpoint, const struct statx *stx)
 {
@@ -116,7 +119,10 @@ static int check_places(const struct options *o)
 	if (!o->nonempty && has_mount(o->mountpoint, &stx))
 		return refuse("mount point", o->mountpoint,
 			      "a file system is mounted there already; umount it first");
-	/* Mounted on each other, neither could be unmounted: each would keep the other busy. */
+	/*
+	 * If each were mounted on the other, neither could be unmounted: each would keep the other
+	 * busy.
+	 */
 	if (claim_is_shown(o->mountpoint, st.st_dev))
 		return refuse("backing directory", o->backing,
 			      "shows the mount point's own files; BACKING comes first");
@@ -126,7 +132,7 @@ static int check_places(const struct options *o)
 	return 0;
 }
 
-/* A mount that will refuse all writes says so, here and in its flags. */
+/* If the mount will refuse all writes, says so, here and in its flags. */
 static int judge_writable(struct options *o)
 {
 	if (o->read_only || access(o->backing, W_OK) == 0)
@@ -148,7 +154,7 @@ static bool is_read_only_for_good(const char *mountpoint)
 	return removexattr(mountpoint, "user.cframefs.none") < 0 && errno == EROFS;
 }
 
-/* mount -o remount,ro calls us like a new mount; the kernel does the work. */
+/* `mount -o remount,ro` calls us as if for a new mount; the kernel does the work. */
 static int remount(const struct options *o)
 {
 	static const struct {
@@ -166,7 +172,7 @@ static int remount(const struct options *o)
 				set |= flags[i].flag;
 	if (mount(NULL, o->mountpoint, NULL, set, NULL) < 0)
 		return complain("remount", o->mountpoint, -errno);
-	if (o->own) /* mount(8) adds what fstab says, which may be no change */
+	if (o->own) /* mount(8) adds those of fstab, which may be no change */
 		log_tell("remount '%s': %s stays as it was, like all options of the daemon: "
 			 "unmount it, and mount it again",
 			 o->mountpoint, o->own);
@@ -178,8 +184,8 @@ static int remount(const struct options *o)
 }
 
 /*
- * What a terminal sends a daemon that has not left it yet, beside what the stopper waits for: that
- * would leave a mount without a daemon, or with one that is stopped. The parent obeys these.
+ * Signals from the terminal, which the daemon has not left yet, besides those of the stopper: they
+ * would leave a mount without a daemon, or with a stopped one. The parent obeys them.
  */
 static struct key {
 	int sig;
@@ -214,8 +220,9 @@ static void announce(void *ctx)
 		return;
 	}
 	/*
-	 * Not before: autofs lets everybody wait for the mount but the automounter's process group,
-	 * which mount(8) and we are started in. Who mounts and then looks at it must be in there.
+	 * Not earlier: autofs makes everybody wait for the mount except the automounter's process
+	 * group, in which mount(8) and we are started. The process that mounts and then accesses
+	 * the mount must be in it.
 	 */
 	setsid();
 	heed_keys();
@@ -230,10 +237,10 @@ static void announce(void *ctx)
 }
 
 /*
- * Blocks signals in all threads to come: one thread of the session waits for them. SIGXFSZ is
- * ignored: a write above the limit of file sizes (ulimit -f) then fails with EFBIG, which the user
- * of the file is told. So are two that batch systems send to all of a job shortly before its time
- * is over: its programs may be about to write their state to the mount.
+ * Blocks the stopper's signals in all threads to come: one thread of the session waits for them.
+ * SIGXFSZ is ignored: a write beyond the file size limit (ulimit -f) then fails with EFBIG, which
+ * the user of the file gets. So are two signals that batch systems send to a whole job shortly
+ * before its time is up: its programs may be about to write their state to the mount.
  */
 static void block_signals(void)
 {
@@ -272,7 +279,10 @@ static int run(const struct options *o, int pipe)
 	return rc;
 }
 
-/* The child becomes the daemon; the parent leaves when the mount answers, or with its failure. */
+/*
+ * The child becomes the daemon; the parent exits when the mount answers, or with the child's
+ * failure.
+ */
 static int daemonize(const struct options *o)
 {
 	int fds[2], status;
@@ -301,7 +311,7 @@ static int daemonize(const struct options *o)
 	return -EIO;
 }
 
-/* What was asked for may not arrive, for example because the disk is full. */
+/* The output may not have been written, for example because the disk is full. */
 static int flush_output(void)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
@@ -315,7 +325,7 @@ int main(int argc, char **argv)
 	struct options o;
 
 	fd_open_stdio();
-	signal(SIGCHLD, SIG_DFL); /* if our starter ignores it, waitpid would learn of no end */
+	signal(SIGCHLD, SIG_DFL); /* if our parent ignored it, waitpid would fail */
 	int rc = options_parse(&o, argc, argv);
 	if (rc >= 0 && o.help) {
 		options_help();

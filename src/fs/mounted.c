@@ -22,7 +22,7 @@ static void set_readahead(struct fs *fs, dev_t dev)
 	FILE *out = fopen(path, "w");
 	if (!out && fs->backing.is_root)
 		log_info("read-ahead stays at the kernel's default: %s: %m", path);
-	if (!out) /* for others than root this is normal */
+	if (!out) /* unless we are root, this is normal */
 		return;
 	int n = fprintf(out, "%llu", (unsigned long long)(fs->opt.readahead >> 10));
 	bool done = fclose(out) == 0 && n > 0;
@@ -30,8 +30,8 @@ static void set_readahead(struct fs *fs, dev_t dev)
 }
 
 /*
- * The device number of our mount, and its id; the id is 0 where Linux does not tell it. 0:
- * something else is in its place, for example after an immediate unmount.
+ * Returns the device number of our mount, and sets its id; 0 if Linux does not report ids. Returns
+ * 0 if something else is in its place, for example after an immediate unmount.
  */
 static dev_t find_mount(const struct fs *fs, uint64_t *id)
 {
@@ -41,7 +41,7 @@ static dev_t find_mount(const struct fs *fs, uint64_t *id)
 	if (statx(AT_FDCWD, fs->opt.mountpoint, 0, STATX_INO | STATX_MNT_ID, &st) < 0 ||
 	    fstat(fs->backing.root, &below) < 0)
 		return 0;
-	/* Linux before 5.8 does not say; then it is taken for one */
+	/* Linux before 5.8 does not say whether it is a mount's root; then assume so */
 	bool top = !(st.stx_attributes_mask & ~st.stx_attributes & STATX_ATTR_MOUNT_ROOT);
 	if (!top || st.stx_dev_major != 0 || st.stx_ino != below.st_ino)
 		return 0;
@@ -72,7 +72,10 @@ void mounted_begin(struct fs *fs)
 {
 	uint64_t id;
 
-	/* First: if we are killed while find_mount waits for our answer, nobody else ends it. */
+	/*
+	 * First: if we are killed while find_mount waits for our answer, only the guard can end
+	 * that.
+	 */
 	fs->guarded = guard_connection(fuse_session_fd(fs->session));
 	dev_t dev = find_mount(fs, &id);
 	if (!dev)

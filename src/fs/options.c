@@ -17,16 +17,16 @@ struct copy {
 
 struct parse {
 	struct options o;
-	struct settings_words words; /* judged together; they come in any order */
+	struct settings_words words; /* checked together; they come in any order */
 	const char *recompress;
 	struct buf mount;  /* options for libfuse, with commas               */
-	struct copy *copy; /* of each -o, to be cut into words: ps(1) shows argv itself */
+	struct copy *copy; /* of each -o, to be split into words: ps(1) shows argv itself */
 	struct option_why why;
 };
 
 #define SECONDS_A_DAY 86400
 
-/* Beside those of settings.h. */
+/* In addition to those of settings.h. */
 static const struct option_row rows[] = {
 #define OPT(field) offsetof(struct parse, field)
 	{"recompress", OPTION_TEXT, OPT(recompress), 0, 0, "WHEN",
@@ -56,9 +56,9 @@ static const struct option_row rows[] = {
 #define NROWS (sizeof rows / sizeof *rows)
 
 /*
- * Words of fstab and mount(8) that mean nothing to a file system, and those that come back with
- * -o remount, as the kernel shows them of a FUSE mount. Here and below, what ends in = or - stands
- * for all that begin so.
+ * Words of fstab and mount(8) that mean nothing to a file system, and those that the kernel shows
+ * for a FUSE mount and that come back with -o remount. Here and below, a word that ends in = or -
+ * stands for all that begin with it.
  */
 static const char *const ignored[] = {
 	"defaults", "auto", "noauto", "user", "nouser", "users", "nousers", "owner", "group",
@@ -92,7 +92,10 @@ static bool in_list(const char *word, const char *const *list, size_t n)
 
 #define IN_LIST(word, list) in_list((word), (list), sizeof(list) / sizeof *(list))
 
-/* libfuse takes what follows a backslash as it is: the comma of the next word, behind the last. */
+/*
+ * libfuse takes the character after a backslash literally: after the last, the comma of the next
+ * word.
+ */
 static int pass_on(struct parse *p, const char *word)
 {
 	if (p->mount.n)
@@ -137,7 +140,7 @@ static int parse_word(struct parse *p, char *word)
 	}
 	if (!row)
 		return parse_mount_word(p, word);
-	if (strcmp(row->name, "max_read") != 0) /* the kernel shows it, so it comes with remount */
+	if (strcmp(row->name, "max_read") != 0) /* shown by the kernel, so a remount passes it */
 		p->o.own = row->name;
 	if (!value || !value[1])
 		return refuse(p, "option", row->name, "needs a value");
@@ -180,8 +183,8 @@ static int judge_recompress(struct parse *p)
 }
 
 /*
- * While a block is decoded there are its stored bytes, two buffers between its filters, and itself:
- * at most what large_most (large.h) grants.
+ * While a block is decoded, memory holds its stored bytes, two buffers between its filters, and the
+ * block itself: at most what large_most (large.h) grants.
  */
 #define BLOCK_COPIES 5
 
@@ -208,7 +211,7 @@ uint64_t options_chunksize_writable(const struct options *o)
 	return max_u64(all / CHUNK_COPIES, o->settings.chunksize_most);
 }
 
-/* `share`: what of the other options `most` is. */
+/* `share`: how `most` follows from the other options. */
 static int judge_size(struct parse *p, const char *name, uint64_t bytes, uint64_t most,
 		      const char *share)
 {
@@ -271,7 +274,7 @@ static int judge_paths(struct parse *p, int argc, char **argv)
 	o->backing = realpath(argv[0], NULL);
 	if (!o->backing)
 		return refuse(p, "backing directory", argv[0], options_path_error(errno));
-	if (strncmp(argv[1], "/dev/fd/", 8) == 0) /* the descriptor of a mount that is there */
+	if (strncmp(argv[1], "/dev/fd/", 8) == 0) /* the descriptor of an existing mount */
 		return refuse(p, "mount point", argv[1],
 			      "drop_privileges is not supported; umount what mount(8) has left");
 	o->mountpoint = realpath(argv[1], NULL);
@@ -296,8 +299,8 @@ static void set_defaults(struct options *o)
 }
 
 /*
- * Refuses what getopt did not take: a letter, or else `word`. Options of a mount are often tried
- * with dashes.
+ * Refuses what getopt did not accept: a letter, or else `word`. Mount options are often tried with
+ * dashes.
  */
 static int refuse_argument(struct parse *p, const char *word)
 {
@@ -305,7 +308,7 @@ static int refuse_argument(struct parse *p, const char *word)
 
 	if (optopt == 'o')
 		return refuse(p, "argument", letter, "needs options");
-	if (optopt && optopt != 'h' && optopt != 'V') /* not those: --help=x */
+	if (optopt && optopt != 'h' && optopt != 'V') /* not these: they come from --help=x */
 		return refuse(p, "argument", letter, "unknown; see --help");
 	size_t len = strlen(word) < 2 ? 0 : strcspn(word + 2, "=");
 	bool dashes = strncmp(word, "--", 2) == 0;

@@ -18,16 +18,19 @@
 /* A file is cold when it has not changed for this many times -o recompress (seconds). */
 #define COLD 60
 
-/* Depth of the directories that are visited; each level takes two descriptors. */
+/* How deep directories are visited; each level takes two descriptors. */
 #define DEPTH_MOST 64
 
-/* The pause after looking at all files, in multiples of the time that took: a tenth at most. */
+/*
+ * The pause after looking at all files, in multiples of the time that took: at most a tenth of the
+ * time is spent looking.
+ */
 #define REST 10
 
 /* Bytes that stay free on the disk: old and new chunks of a file exist side by side for a while. */
 #define FREE_LEAST (64ull << 20)
 
-/* Of 512 bytes (stat(2)). A file of one block of the disk cannot get smaller. */
+/* In units of 512 bytes (stat(2)). A file of a single disk block cannot get smaller. */
 #define BLOCKS_LEAST 8
 
 /* How many files that cannot be marked are remembered; above that all are forgotten. */
@@ -130,7 +133,10 @@ static bool is_cold(const struct recompress *r, const struct stat *st)
 {
 	double age = (double)(time(NULL) - st->st_mtim.tv_sec);
 
-	/* One in the future was set, or is another clock's: it says nothing, and may stay. */
+	/*
+	 * An mtime in the future was set, or is from another clock: it says nothing, and may stay
+	 * so.
+	 */
 	return age < 0 || age >= COLD * r->fs->opt.recompress;
 }
 
@@ -147,15 +153,15 @@ static bool has_privileges(int fd, const struct stat *st)
 	return st->st_mode & (S_ISUID | S_ISGID) || fgetxattr(fd, CAPS_XATTR, NULL, 0) > 0;
 }
 
-/* True: we may set back the mtime after writing, which only the owner and root can. */
+/* True: we may restore the mtime after writing, which only the owner and root can. */
 static bool may_set_mtime(const struct fs *fs, const struct stat *st)
 {
 	return fs->backing.is_root || st->st_uid == geteuid();
 }
 
 /*
- * 0: the file may be recompressed. -EAGAIN: somebody writes to it, or has since it was found.
- * -EPERM: the user or another program has decided how it is stored, or other programs share it.
+ * 0: the file may be recompressed. -EAGAIN: it is being written, or was since it was found. -EPERM:
+ * the user or another program has decided how it is stored, or other programs share it.
  */
 static int judge(struct file *f, const struct stat *found)
 {
@@ -185,7 +191,7 @@ static int work_on(struct recompress *r, struct inode *n, const struct stat *fou
 		rc = recompress_file(&job);
 	*next = job.next;
 	if (rc > 0 && !recompress_leave_mark(f))
-		rc = -ENOTSUP; /* it is remembered in memory instead */
+		rc = -ENOTSUP; /* remember it in memory instead */
 	if (recompress_was_overtaken(f))
 		rc = -ESTALE;
 	file_put(r->fs, n);
@@ -218,7 +224,7 @@ static bool work_on_all(struct recompress *r, struct inode *n, const struct entr
 	return true;
 }
 
-/* A directory that is being looked through; both are borrowed. */
+/* A directory that is being searched; all is borrowed. */
 struct folder {
 	struct inode *inode;
 	int fd, depth;
@@ -226,7 +232,7 @@ struct folder {
 
 /*
  * The inode of an entry, with the name that was read from the directory. The file may have been
- * renamed since; then nobody would ever remove that name from the inode again.
+ * renamed since; then that name would never be removed from the inode again.
  */
 static struct inode *enter(struct recompress *r, const struct folder *in, struct entry *e)
 {

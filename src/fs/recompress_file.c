@@ -20,10 +20,12 @@
 /* Saving less than this fraction of the bytes is not worth the write. */
 #define WORTH 32
 
-/* How many bytes are replaced between two commits: the file grows by so much for a while. */
+/* How many bytes are replaced between two commits: the file grows by this much for a while. */
 #define BATCH (8u << 20)
 
-/* While one chunk after another gains nothing, ever fewer are tried, at least one in so many. */
+/*
+ * While one chunk after another gains nothing, ever fewer are tried, but at least one in this many.
+ */
 #define STRIDE_MOST 64
 
 void recompress_mark(const struct stat *st, char text[static RECOMPRESS_MARK_MAX])
@@ -68,9 +70,7 @@ static int decode(const struct chunk *c, struct workspace *ws)
 			    buf_span(&ws->plain));
 }
 
-/*
- * Compares old and new: the old bytes are given up for these, so they have to decode to the same.
- */
+/* Compares old and new: the new bytes replace the old ones, so they must decode to the same. */
 static int prove(const struct chunk *c, struct workspace *ws)
 {
 	TRY(buf_reserve_fresh(&ws->copy, c->nbytes));
@@ -81,7 +81,7 @@ static int prove(const struct chunk *c, struct workspace *ws)
 		       : 0;
 }
 
-/* The pipeline of the smallest result. Chunks of lz4 are written smallest by lz4hc. */
+/* The pipeline with the smallest result. Chunks of lz4 are written smallest by lz4hc. */
 static struct pipeline smallest(const struct chunk *c)
 {
 	struct pipeline p;
@@ -99,7 +99,7 @@ static int shrink(const struct chunk *c, struct workspace *ws)
 	struct chunk_edit all = {.run = {0, c->nblocks}};
 	struct chunk_patch patch = {c, buf_view(&ws->base), &p, &all, 1, c->nbytes, false};
 
-	/* What did not get smaller once is not tried again. */
+	/* What did not shrink the first time is not tried again. */
 	if (c->kind != CHUNK_REGULAR || c->cbytes > c->nbytes)
 		return 0;
 	TRY(decode(c, ws));
@@ -124,8 +124,8 @@ static int encode(struct workspace *ws)
 }
 
 /*
- * Nobody uses this file through the mount now. A program that writes to it behind our back, even
- * without locks, must not find chunks of ours in its own, or our root in place of its own.
+ * The file is not in use through the mount now. A program that writes to it behind our back, even
+ * without locks, must not find chunks of ours among its own, or our root in place of its own.
  */
 static int look_for_others(struct file *f)
 {
@@ -133,8 +133,8 @@ static int look_for_others(struct file *f)
 }
 
 /*
- * Stores the chunk, and enters it. Whether others have written is looked at right before the bytes
- * are: to find space for the first ones, the headers of all chunks are read.
+ * Stores the chunk, and enters it into the index. Checks for other writers right before it writes,
+ * not earlier: finding space for the first chunk reads the headers of all chunks.
  */
 static int store(struct file *f, uint32_t n, struct view stored)
 {
@@ -162,8 +162,7 @@ static int commit(struct file *f)
 }
 
 /*
- * Replaces the chunk, provided that its stored bytes are still those that were read. 1: done. 0:
- * they are not.
+ * Replaces the chunk, if its stored bytes are still those that were read. 1: done. 0: they are not.
  */
 static int replace(struct file *f, uint32_t n, struct workspace *ws)
 {
@@ -189,7 +188,7 @@ static int replace(struct file *f, uint32_t n, struct workspace *ws)
 	return rc;
 }
 
-/* Replaced bytes; 0: none. */
+/* Returns how many stored bytes were replaced; 0: none. */
 static ssize_t try_chunk(struct file *f, uint32_t n)
 {
 	struct workspace *ws = workspace_get();
@@ -224,8 +223,8 @@ static void tell_frame(struct file *f, void (*set)(struct frame *, bool), bool o
 }
 
 /*
- * Replaced chunks have left gaps: gives their space back to the disk, even where the frame by
- * itself would not. 1: done. 0: stopped before that.
+ * Replaced chunks have left gaps: returns their space to the disk, even where the frame by itself
+ * would not. 1: done. 0: stopped before the end.
  */
 static int finish(struct recompress_job *j, bool waiting)
 {
@@ -256,7 +255,7 @@ static int go_through(struct recompress_job *j)
 		stride = rc > 0 ? 1 : (uint32_t)min_u64(2 * stride, STRIDE_MOST);
 		j->next = (uint32_t)min_u64((uint64_t)j->next + stride, UINT32_MAX);
 		if (waiting >= BATCH) {
-			TRY(commit(f)); /* what was replaced is free, for what comes next */
+			TRY(commit(f)); /* frees the replaced chunks' space for the next ones */
 			waiting = 0;
 		}
 	}
@@ -278,8 +277,8 @@ int recompress_file(struct recompress_job *j)
 }
 
 /*
- * A change that came right after our last commit was taken for ours, and the file has our times in
- * place of its own.
+ * A change right after our last commit was taken for ours, and the file has our times in place of
+ * its own.
  */
 bool recompress_was_overtaken(struct file *f)
 {

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 
 /*
- * Where some wait, so many more threads stay than those that wait now: who is let in often waits
- * again a moment later.
+ * While threads wait, this many more extra threads stay than there are waiters: a thread that is
+ * let in often waits again a moment later.
  */
 #define LINGER 4
 
@@ -19,8 +19,8 @@ static void rise(struct relief_seat *s)
 }
 
 /*
- * The session, if this thread still has to serve in the place of a waiting one; else NULL, and the
- * seat is given up. `rc`: of the last read of a request: > 0, or why there was none.
+ * The session, if this thread still has to serve in place of a waiting one; else NULL, and the seat
+ * is given up. `rc`: the result of the last read of a request: > 0, or an error.
  */
 static struct fuse_session *still_wanted(struct relief_seat *s, int rc)
 {
@@ -40,12 +40,10 @@ static struct fuse_session *still_wanted(struct relief_seat *s, int rc)
 
 static void free_request(void *buf)
 {
-	free(((struct fuse_buf *)buf)->mem); /* of libfuse */
+	free(((struct fuse_buf *)buf)->mem); /* allocated by libfuse */
 }
 
-/*
- * The thread can be cancelled only while it waits for a request, as libfuse's own threads can.
- */
+/* Like libfuse's own threads, this one can be cancelled only while it waits for a request. */
 static void serve(struct relief_seat *s, struct fuse_buf *buf)
 {
 	struct fuse_session *session;
@@ -86,7 +84,7 @@ static struct relief_seat *free_seat(struct relief *r)
 	return NULL;
 }
 
-/* Adds a thread. If that fails, nobody serves in the waiting thread's place. Under the lock. */
+/* Adds a thread. If that fails, the waiting thread is not replaced. Under the lock. */
 static void add_thread(struct relief *r)
 {
 	struct relief_seat *s = free_seat(r);

@@ -5,13 +5,13 @@
 #include "base/meter.h"
 #include "fs/fs.h"
 
-/* The limit, both since the last removal and in all: others may go on removing files. */
+/* The limit, both since the last removal and in all: files may be removed all the time. */
 #define SOON (5 * CLOCK_SECOND)
 #define PAUSE_MIN CLOCK_MS
 #define PAUSE_MAX (64 * PAUSE_MIN)
-#define PAUSE_ALONE (4 * PAUSE_MIN) /* no other thread is asked to serve meanwhile */
+#define PAUSE_ALONE (4 * PAUSE_MIN) /* without an extra thread (relief.h) meanwhile */
 
-/* The thread that closes the removed file must not queue behind those that wait for its room. */
+/* Closing the removed file must not queue behind requests that wait for its space. */
 static void pause_longer(struct fs *fs, uint64_t *pause)
 {
 	bool relieved = *pause > PAUSE_ALONE && relief_begin(&fs->relief);
@@ -33,7 +33,7 @@ bool room_soon(struct fs *fs, struct room_wait *w, int rc)
 		w->since = now;
 	if (when == 0 || now - when > SOON || now - w->since > SOON)
 		return false;
-	if (coming == 0) { /* perhaps since the try */
+	if (coming == 0) { /* it may have been freed since the try */
 		bool again = !w->last;
 		w->last = true;
 		return again;

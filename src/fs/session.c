@@ -57,7 +57,7 @@ static int session_new(struct fs *fs)
 	return rc;
 }
 
-/* Serves until the mount ends. Before 3.12 libfuse limits the number of idle threads only. */
+/* Serves until the mount ends. Before 3.12 libfuse limits only the number of idle threads. */
 static int serve(struct fs *fs)
 {
 #if FUSE_VERSION < FUSE_MAKE_VERSION(3, 12)
@@ -85,9 +85,9 @@ static void *wait_for_cancel(void *arg)
 }
 
 /*
- * A process that cancels a thread for the first time loads a library for that, and is aborted if it
- * cannot: for example because applications have so many files open that no descriptor is left. So
- * that is done before there are any.
+ * The first pthread_cancel of a process loads a library, and aborts if it cannot, for example
+ * because applications have so many files open that no descriptor is left. So do it before there
+ * are any.
  */
 static void learn_to_cancel(void)
 {
@@ -147,7 +147,7 @@ static void take_hint(enum fuse_log_level level, const char *fmt, va_list ap)
 	take_log(FUSE_LOG_DEBUG, fmt, ap);
 }
 
-/* libfuse lets us in between from 3.14 to 3.18.2; later only if it was built for that. */
+/* libfuse supports custom I/O from 3.14 to 3.18.2; later only if it was built for that. */
 static void attach_wire(struct fs *fs)
 {
 	char text[ERR_TEXT_MAX];
@@ -155,13 +155,14 @@ static void attach_wire(struct fs *fs)
 	fuse_set_log_func(take_hint);
 	int rc = wire_attach(fs);
 	fuse_set_log_func(take_log);
-	if (rc < 0 && fs->opt.foreground) /* else a word on the terminal at each mount */
+	if (rc < 0 && fs->opt.foreground) /* else each mount would print it on the terminal */
 		log_info("the kernel will ask before each write: %s", err_text(rc, text));
 }
 
 /*
- * Frees libfuse's state of a mount that is gone. By default libfuse unmounts whatever is at that
- * place now, unless the connection has ended; the end of a pipe that nobody reads looks like that.
+ * Frees libfuse's state of a mount that is gone. By default libfuse would unmount whatever is
+ * mounted there now, unless the connection has ended; the write end of a pipe without readers looks
+ * like that.
  */
 static void forget_mount(struct fuse_session *se)
 {
@@ -175,7 +176,7 @@ static void forget_mount(struct fuse_session *se)
 	fuse_session_unmount(se);
 }
 
-/* Reports a missing device: libfuse would not say what can be done about it. */
+/* Reports a missing device: libfuse would not say what to do about it. */
 static bool has_device(void)
 {
 	if (faccessat(AT_FDCWD, "/dev/fuse", R_OK | W_OK, AT_EACCESS) == 0)
@@ -189,7 +190,7 @@ static bool has_device(void)
 
 /*
  * libfuse has reported the failure; but if the mount helper is missing, it does not say what that
- * is and which package has it.
+ * is and which package contains it.
  */
 static void explain_failed_mount(const struct fs *fs)
 {
@@ -200,7 +201,7 @@ static void explain_failed_mount(const struct fs *fs)
 			"systems have it in a package fuse3");
 }
 
-/* A session that is mounted. Every failure has been reported. */
+/* Creates the session and mounts it. Every failure has been reported. */
 static int mount_session(struct fs *fs)
 {
 	if (!has_device())
@@ -214,8 +215,8 @@ static int mount_session(struct fs *fs)
 }
 
 /*
- * The threads that work beside those that serve, and before these: requests count on them. What was
- * started is stopped by stop_others, also where this fails.
+ * Starts the other threads, before those that serve: requests rely on them. stop_others stops what
+ * was started, even if this fails.
  */
 static int start_others(struct fs *fs, void (*ready)(void *), void *ctx, struct recompress **r)
 {
@@ -232,7 +233,7 @@ static void stop_others(struct fs *fs, struct recompress *r)
 	notify_stop(fs->notify);
 	keeper_stop(fs->keeper);
 	fs->keeper = NULL;
-	notify_close(fs->notify); /* only now: a commit of the keeper may still tell of a change */
+	notify_close(fs->notify); /* only now: the keeper's commits may still use it */
 	fs->notify = NULL;
 }
 
@@ -251,7 +252,7 @@ int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 		rc = serve_until_stopped(fs, &detached);
 	claim_tell_unmounted(&fs->backing);
 	stop_others(fs, recompress);
-	/* When nothing else works on the files, and before the mount point is anybody's again. */
+	/* When no other thread works on the files, and before the mount point can be used again. */
 	int commit_rc = keeper_commit_all(fs);
 	if (detached)
 		forget_mount(fs->session);

@@ -39,8 +39,8 @@ static int unmount(const struct fs *fs, bool lazy)
 }
 
 /*
- * UNMOUNTED: somebody has unmounted us, and a copy of the mount keeps it in use. COVERED: somebody
- * has mounted something else over us, which is what an unmount of the mount point would take away.
+ * UNMOUNTED: we were unmounted by somebody else, and a copy of the mount keeps it in use. COVERED:
+ * something else was mounted over us, which is what unmounting the mount point would remove.
  */
 enum place { MOUNTED, UNMOUNTED, COVERED };
 
@@ -53,13 +53,13 @@ static enum place place_of_mount(const struct fs *fs)
 	struct mounts m;
 
 	if (!fs->backing.own_dev || !mounts_open(&m))
-		return MOUNTED; /* not known: believed */
+		return MOUNTED; /* not known: assume so */
 	while (place == UNMOUNTED && mounts_next(&m, &own))
 		if (own.dev == fs->backing.own_dev && (!own_id || own.id == own_id))
 			place = MOUNTED;
-	/* Not by a second reader: there may be no descriptor for it (close_signals). */
+	/* Not with a second reader: there may be no descriptor left for it (close_signals). */
 	if (place == MOUNTED && buf_append(&at, view_of(own.at, strlen(own.at) + 1)) >= 0) {
-		mounts_rewind(&m); /* what was moved here may be listed before us */
+		mounts_rewind(&m); /* a mount that was moved here may be listed before us */
 		while (place == MOUNTED && mounts_next(&m, &one))
 			if (one.parent == own.id && strcmp(one.at, (char *)at.p) == 0)
 				place = COVERED;
@@ -69,7 +69,7 @@ static enum place place_of_mount(const struct fs *fs)
 	return place;
 }
 
-/* The number of requests that the kernel waits for; -1: it does not tell. */
+/* The number of requests that the kernel waits for; -1: not known. */
 static int requests_waiting(const struct fs *fs)
 {
 	char path[64];
@@ -87,8 +87,8 @@ static int requests_waiting(const struct fs *fs)
 }
 
 /*
- * syncfs starts the write-back of a FUSE mount; since Linux 6.16 it does not wait for it. So we
- * wait until nothing has come for a quarter of a second, or for ten seconds, since somebody may go
+ * syncfs starts the writeback of a FUSE mount; since Linux 6.16 it does not wait for it. So we wait
+ * until no request has come for a quarter of a second; at most ten seconds, since a program may go
  * on writing.
  */
 #define LOOK_EVERY_NS (CLOCK_SECOND / 20)
@@ -106,11 +106,11 @@ static void wait_for_writeback(const struct fs *fs)
 /*
  * Ends the mount while we still serve it, since the kernel has data that it has not sent yet. An
  * ordinary unmount makes it send everything. If files are open, a sync does that, and the mount is
- * then detached. All of this is done by other processes: if this one waited for a reply of its own
- * and were killed, nothing could end it any more.
+ * then detached. All of this is done by other processes: if this one were killed while it waited
+ * for a reply of its own, nothing could end it.
  *
- * If somebody else has unmounted us, or mounted over us, what is in our place is not ours, and is
- * not unmounted. In the second case everything is synced, as there is no path to our mount.
+ * If we were unmounted by somebody else, or mounted over, what is in our place is not ours, and is
+ * not unmounted. If mounted over, everything is synced, as there is no path to our mount.
  */
 static void stop_serving(struct stopper *s)
 {
@@ -150,7 +150,7 @@ static void wait_for_signal(const struct stopper *s)
 		;
 }
 
-/* The descriptor is free for `sync`, which opens the mount point, if all others are in use. */
+/* Frees a descriptor for `sync`, which opens the mount point, in case all others are in use. */
 static void close_signals(struct stopper *s)
 {
 	if (s->signals >= 0)

@@ -5,14 +5,14 @@
 #include <pthread.h>
 
 /*
- * The most that each buffer keeps: enough for chunks of the usual size, for which fresh pages would
- * be slow.
+ * The most that each buffer keeps: enough for chunks of the usual size, for which getting fresh
+ * pages each time would be slow.
  */
 #define KEEP_MOST (2u << 20)
 
 static pthread_key_t key;
 
-/* One more, for whichever thread borrows it. */
+/* One more workspace, for the thread that borrows it. */
 static struct {
 	pthread_mutex_t lock;
 	struct workspace *ws;  /* under lock; NULL before its first use, and while it is lent */

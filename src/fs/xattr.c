@@ -96,7 +96,7 @@ int xattr_get(struct fs *fs, struct inode *n, const char *name, struct buf *valu
 	return rc;
 }
 
-/* *w: what the value, if there is one, stands for. */
+/* *w: what the value, if any, stands for. */
 static int judge(const struct xattr_change *x, const char *who, struct wish *w)
 {
 	struct err_reason why = {"not a short text"};
@@ -129,8 +129,8 @@ static int change(struct fs *fs, struct inode *n, const struct xattr_change *x)
 }
 
 /*
- * The size of chunks can only be another one before there is a chunk. Programs that copy attributes
- * set and remove them when the file has its data already; those that change nothing are let pass.
+ * The chunk size can only change while there are no chunks. Programs that copy attributes set and
+ * remove them when the file already has its data; changes that change nothing are allowed.
  */
 static int may_change(struct file *f, const struct xattr_change *x, const struct wish *w,
 		      const char *who)
