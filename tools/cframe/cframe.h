@@ -1,4 +1,4 @@
-/* The subcommands of cframe, a file each. */
+/* The subcommands of cframe, one file each. */
 #ifndef CFRAME_H
 #define CFRAME_H
 
@@ -13,7 +13,7 @@ int stat_main(int argc, char **argv);
 int tune_main(int argc, char **argv);
 int verify_main(int argc, char **argv);
 
-/* Prints the help for those options of compress that a mount has, too. */
+/* Prints the help for those options of compress that a mount also has. */
 void compress_help(void);
 
 /* Prints "cframe: usage: ..." on standard error, and returns the exit code for that. */

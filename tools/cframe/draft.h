@@ -1,6 +1,6 @@
 /*
  * Drafts: files that are created under a temporary name, and get their own when they are complete.
- * Whoever opens a draft ends it with draft_finish or draft_drop.
+ * Each draft that was opened ends with draft_finish or draft_drop.
  */
 #ifndef DRAFT_H
 #define DRAFT_H
@@ -16,8 +16,8 @@
 /* A file under a temporary name, in the directory `dir`. */
 struct draft {
 	int dir; /* borrowed */
-	int fd;  /* -1: not a regular file, or another name of one */
-	bool linked; /* another name of a file, whose attributes stay */
+	int fd;  /* -1: not a regular file, or a hard link to one */
+	bool linked; /* a hard link to a file, whose attributes stay */
 	char name[32];
 	struct live *live;
 };
@@ -27,8 +27,8 @@ void draft_end_with_signals(void);
 
 /*
  * Create a draft in `dir`: a regular file; a symlink to `text`; a device node or FIFO with the type
- * and device number of *st; another name of the file `path`, which lies below the directory `from`.
- * For the main thread, which receives the signals. -ENFILE: there are DRAFTS_MAX of them.
+ * and device number of *st; a hard link to the file `path`, which is below the directory `from`.
+ * Only for the main thread, which receives the signals. -ENFILE: there are DRAFTS_MAX of them.
  */
 NODISCARD int draft_open(struct draft *d, int dir);
 NODISCARD int draft_symlink(struct draft *d, int dir, const char *text);
@@ -36,8 +36,8 @@ NODISCARD int draft_node(struct draft *d, int dir, const struct stat *st);
 NODISCARD int draft_link(struct draft *d, int dir, int from, const char *path);
 
 /*
- * Sets the attributes, unless it is another name of a file, and then the name. `replace`: even if a
- * file has that name; otherwise -EEXIST. If this fails, the draft is removed.
+ * Sets the attributes, unless it is a hard link, and then the name. `replace`: even if a file has
+ * that name; otherwise -EEXIST. If this fails, the draft is removed.
  */
 NODISCARD int draft_finish(struct draft *d, const struct stat *st, struct extras *x,
 			   const char *name, bool replace);
@@ -45,7 +45,7 @@ NODISCARD int draft_finish(struct draft *d, const struct stat *st, struct extras
 /* Closes and removes the draft. */
 void draft_drop(struct draft *d);
 
-/* Removes drafts that a killed program has left in a directory. */
+/* Removes drafts that killed programs have left in a directory. */
 void drafts_remove_left(int dir);
 
 /* Sets owner, extras, mode and times of an open file or directory. */

@@ -1,7 +1,7 @@
 /*
  * Files with several names (hard links): where, below the target, the first name of each was
- * created. If a file is shown in two ways (as a frame by one name, as plain bytes by another),
- * these count as two files.
+ * created. A file that is shown in two ways (as a frame by one name, as plain bytes by another)
+ * counts as two files.
  */
 #ifndef LINKS_H
 #define LINKS_H
@@ -15,12 +15,12 @@ struct links {
 	struct link *by_file, *by_path; /* hash tables of the same entries */
 };
 
-/* The path at which the first name of that file was created; NULL: none has been. */
+/* The path at which the first name of this file was created; NULL: none was. */
 const char *links_find(const struct links *t, const struct stat *st, enum node_kind kind);
 
 /*
- * Notes that path, which is the file *made, if it is the first. False: the first one is another
- * file. Without memory, the next name becomes a separate file.
+ * Notes that path, which now is the file *made, if it is the first. False: the first one is not the
+ * file *made. If out of memory, the next name becomes a separate file.
  */
 bool links_add(struct links *t, const struct stat *st, enum node_kind kind, const char *path,
 	       const struct stat *made);

@@ -8,24 +8,24 @@
 #include <limits.h>
 #include <sys/stat.h>
 
-#define LISTING_DEEPEST 2000 /* nested directories, such that the recursion fits on the stack */
+#define LISTING_DEEPEST 2000 /* nested directories, so that the recursion fits on the stack */
 
 /* An entry of a directory. */
 struct entry {
 	char *name;
 	struct stat st;
 	enum node_kind kind; /* set by listing_show, for a directory of frames */
-	int rc;      /* < 0: why `st` or `kind` is not known     */
+	int rc;      /* < 0: the error if `st` or `kind` is not known */
 	bool looked; /* listing_stat or listing_show has set these */
 };
 
-/* Makes *path that of an entry of a directory, with a 0 behind it. */
+/* Sets *path to that of an entry of a directory, with a NUL. */
 NODISCARD int path_join(struct buf *path, const char *directory, const char *name);
 
-/* What kind of file the name at the end of a path promises. */
+/* The kind of file that the last name in a path suggests. */
 enum suffix path_suffix(const char *path);
 
-/* True: that is a contiguous frame. */
+/* True: path_suffix is that of a contiguous frame. */
 bool path_is_named_as_frame(const char *path);
 
 /* The entries of a directory, sorted by name. */
@@ -54,20 +54,21 @@ struct last_listing {
 };
 
 /*
- * Sets *e to the entry of that name, or with `shown` to the one that a mount shows by that name;
- * -ENOENT: there is none. Borrows `fd`, until the next call. Release with listing_free(&t->l).
+ * Sets *e to the entry with that name; if there is none and `shown`, to the one that a mount shows
+ * by that name. -ENOENT: neither exists. Borrows `fd`, until the next call. Release with
+ * listing_free(&t->l).
  */
 NODISCARD int last_listing_find(struct last_listing *t, int fd, const char *name, bool shown,
 				struct entry **e);
 
 /*
  * Finds out what an entry is, and its name in a mount. False: it is hidden. If another entry has
- * the name that it claims, it is NODE_PLAIN, under its own name. One that is too long is cut off,
- * and e->rc is -ENAMETOOLONG.
+ * the name that it claims, it is NODE_PLAIN, under its own name. A name that is too long is
+ * truncated, and e->rc is -ENAMETOOLONG.
  */
 bool listing_show(struct listing *l, struct entry *e, char shown[static NAME_MAX + 1]);
 
-/* The same, but with the name that it claims also where another entry has it. */
+/* The same, but with the name that it claims even if another entry has it. */
 bool listing_show_claim(struct listing *l, struct entry *e, char shown[static NAME_MAX + 1]);
 
 /* The size of a file in a mount, and its stored size, in bytes. Its `kind` has been set. */

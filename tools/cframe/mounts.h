@@ -1,13 +1,13 @@
 /*
- * Is a directory in a mount, or is it the backing directory of one? The functions that look at a
- * single directory are for any_above, and do not use `arg`.
+ * Whether a directory is in a mount, or is the backing directory of one. The functions that look at
+ * a single directory are for any_above, and do not use `arg`.
  */
 #ifndef MOUNTS_H
 #define MOUNTS_H
 
 #include <stdbool.h>
 
-/* Extended attributes by which a mount is recognised: of its root, and of the file of a frame. */
+/* Extended attributes that identify a mount: of its root, and of a file that shows a frame. */
 #define MOUNT_STATS "user.cframefs.stats"   /* src/fs/stats.h */
 #define MOUNT_STORED "user.cframefs.stored" /* src/fs/xattr.h */
 
@@ -18,7 +18,7 @@ bool any_above(int dir, bool (*is_so)(void *arg, int dir), void *arg);
 bool is_mount_point(void *arg, int dir);
 
 /*
- * True: it is the backing directory of a daemon that may write to it, and has it locked
+ * True: it is the backing directory of a daemon that may write to it, and has locked it
  * (fs/backing).
  */
 bool has_daemon(void *arg, int dir);

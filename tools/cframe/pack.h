@@ -1,7 +1,7 @@
 /*
- * Files into frames, by several threads: one reads, chunk by chunk, and the workers of a pool
- * encode, write, and commit the frames. What is in memory is bounded: two chunks a worker, and one
- * more as it is stored.
+ * Turns files into frames, with several threads: one reads, chunk by chunk, and the workers of a
+ * pool encode, write, and commit the frames. Memory is bounded: two chunks per worker, and one more
+ * as it is stored.
  */
 #ifndef PACK_H
 #define PACK_H
@@ -26,8 +26,7 @@ void packer_close(struct packer *p);
 
 /*
  * Creates a frame from the open file `in`, which is taken, under the name i->name. `shown`: the
- * name of the source. The frame is completed later; a failure is reported. Called by one thread
- * only.
+ * name of the source. The frame is completed later; a failure is reported. For one thread only.
  */
 void pack_take(struct packer *p, int in, const char *shown, const struct item *i);
 

@@ -4,23 +4,23 @@
 
 #include "frame/frame.h"
 
-#define PIECE (4u << 20) /* bytes that are held at once, as far as blocks allow */
+#define PIECE (4u << 20) /* bytes that are held at once; more only for a larger block */
 
 struct pieces {
 	struct frame *f;
 	struct scratch *s;
 	struct buf b; /* the caller frees it */
 	/*
-	 * To find damage, not to get the bytes: also fail where these are read without what is
-	 * damaged, but other readers use that; and do not decode chunks of one repeated value.
+	 * To find damage rather than to get the bytes: fail even where the damage does not affect
+	 * us but would affect other readers; and do not decode chunks of one repeated value.
 	 */
 	bool strict;
 
-	/* Takes bytes of chunk n, from `lo` on. Negative: enough. */
+	/* Takes bytes of chunk n, from `lo` on. Negative: stop. */
 	int (*take)(void *arg, uint32_t n, uint32_t lo, struct view v);
 	/*
 	 * Called instead for bytes that are damaged or cannot be read: whole blocks, or all of a
-	 * chunk. `rc` says why: -EBADMSG, -EIO, -ENOTSUP. NULL: that is a failure.
+	 * chunk. `rc` says why: -EBADMSG, -EIO, -ENOTSUP. NULL: such bytes are a failure.
 	 */
 	void (*lose)(void *arg, uint32_t n, uint32_t lo, uint32_t len, int rc);
 	void *arg;
@@ -33,8 +33,8 @@ struct pieces {
 NODISCARD int pieces_of_chunk(struct pieces *p, uint32_t n);
 
 /*
- * Decodes a chunk that is in memory, and of no frame's chunks: a metalayer. That it can be decoded
- * is all that is asked: nothing is taken.
+ * Checks that a chunk in memory that is not among a frame's chunks, a metalayer, can be decoded.
+ * `take` is not called.
  */
 NODISCARD int pieces_check(struct pieces *p, struct view stored);
 

@@ -10,20 +10,23 @@
 /* Prints the text as a single line: control characters in names become '?'. */
 void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* A name as it stands in a line: that of an empty one is '', or there would be nothing to see. */
+/* A name for a message: '' if it is empty, or there would be nothing to see. */
 const char *tool_name_text(const char *name);
 
 /* Prints "FILE: why" for a negative errno. */
 int tool_fail(const char *file, int rc);
 
-/* That reason: a constant, or what is put into `text`. */
+/* The reason that tool_fail prints: a constant, or `text`. */
 #define TOOL_TEXT_MAX ERR_TEXT_MAX
 const char *tool_err_text(int rc, char text[static TOOL_TEXT_MAX]);
 
 /* For a file that is not a frame, and that could not be read as a chunk either. */
 int tool_no_chunk(const char *file, int rc);
 
-/* For one that is not a frame, to stand behind its name below `dir`, or AT_FDCWD; a constant. */
+/*
+ * For a file, relative to `dir` or AT_FDCWD, that is not a frame: the message to follow its name; a
+ * constant.
+ */
 const char *tool_no_frame_text(int dir, const char *file);
 
 /* For a file that kept changing (steady.h). */
@@ -33,14 +36,14 @@ int tool_busy(const char *file);
 void tool_print_line(const char *text);
 
 /*
- * The same for a name (tool_name_text), which scripts may want unchanged: control characters are
+ * The same for a name (tool_name_text). Scripts may want it unchanged: control characters are
  * replaced only on a terminal.
  */
 void tool_print_path(const char *path);
 
 /*
- * Prints JSON, which must be UTF-8, while names of files and metalayers may be anything: bytes that
- * are not UTF-8 become '?'. -ENOMEM.
+ * Prints JSON, which must be UTF-8, though names of files and metalayers may be anything: bytes
+ * that are not UTF-8 become '?'. -ENOMEM.
  */
 struct cJSON;
 enum json_form { JSON_LINES, JSON_LINE };

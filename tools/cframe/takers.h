@@ -1,6 +1,6 @@
 /*
- * Which files have taken their names in the target, where they come from several sources: a file of
- * a later source may have the size and time of one that is there, and other bytes.
+ * Which source files have taken which names in the target, if there are several sources: a file of
+ * a later source may have the size and time of the one there, but other bytes.
  */
 #ifndef TAKERS_H
 #define TAKERS_H
@@ -12,7 +12,7 @@ struct takers {
 	struct taker *by_path; /* hash table */
 };
 
-/* The file with those attributes has taken `path`. Without memory, this is forgotten. */
+/* The file with those attributes has taken `path`. If out of memory, this is forgotten. */
 void takers_put(struct takers *t, const char *path, const struct stat *st);
 
 /* True: another file has taken it. */

@@ -8,8 +8,8 @@
 /*
  * Writes the content of an open frame, or of its array as an .npy file, to the empty file `out`.
  * The workers of the pool, to which the caller belongs, share its chunks; each has a workbench.
- * *lost: how many bytes are damaged or cannot be read; they are zeros in `out`. NULL: that is a
- * failure.
+ * *lost: how many bytes are damaged or cannot be read; they are zeros in `out`. NULL: any such byte
+ * is a failure.
  */
 NODISCARD int unpack_frame(struct frame *f, bool array, struct pool *pool, int out,
 			   uint64_t *lost);

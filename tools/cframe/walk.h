@@ -17,17 +17,17 @@ struct target {
 	bool update; /* existing files are replaced if the source is newer  */
 	bool alone;  /* all of them come from one source                    */
 	struct links links;
-	struct takers takers; /* of the main thread; unless they are alone, or `force` */
+	struct takers takers; /* for the main thread; unused if `alone` or `force` */
 };
 
 /*
  * A directory of the target. Its last user closes it, and sets its attributes unless it belongs to
- * somebody else.
+ * another user.
  */
 struct folder {
 	int fd;
-	bool is_root;   /* keeps its attributes: the user sees to them */
-	bool made;      /* it was not there before                       */
+	bool is_root;   /* keeps its attributes: they are the user's business */
+	bool made;      /* by us: it did not exist before */
 	unsigned users; /* under walk.lock: the walk, and files in progress */
 	struct stat st; /* those of the source directory                 */
 	struct extras extras; /* likewise                                */
@@ -50,25 +50,25 @@ struct walk {
 	const struct walk_ops *ops;
 	const char *where;  /* the target, for messages                      */
 	struct stat root;   /* of the target                                 */
-	bool made_root;     /* the target was not there before               */
-	bool is_fat;        /* its stamps are of two seconds                 */
+	bool made_root;     /* the target did not exist before               */
+	bool is_fat;        /* its time stamps have a step of two seconds    */
 	bool is_remote;     /* a sync of all of it does not reach the disk   */
 	dev_t dev;          /* of the source: other file systems are left out */
 	struct buf from, to; /* the present paths                            */
 	unsigned depth;
 	atomic_bool failed;
-	/* What is reported once for all files; the latter two are of the main thread. */
+	/* What is reported once for all files; the latter two only by the main thread. */
 	atomic_flag told_extras; /* the target takes no extras               */
-	bool told_links;         /* hard links could not be made: copies     */
-	bool told_apart;         /* what is up to date is not linked as the source is */
+	bool told_links;         /* hard links could not be made: copied     */
+	bool told_apart;         /* up-to-date files are not linked as in the source */
 	pthread_mutex_t lock;
 	struct target target; /* its links are under lock                */
 	uint64_t made;        /* under lock: items that got their names */
-	uint64_t current;     /* items that were there and up to date; of the main thread */
+	uint64_t current;     /* items that were up to date; of the main thread only */
 };
 
 struct walk_ops {
-	/* Sets the name that an entry gets in the target. False: the entry is left out. */
+	/* Sets the name of an entry in the target. False: the entry is left out. */
 	bool (*name)(struct walk *w, struct listing *l, struct entry *e,
 		     char name[static NAME_MAX + 1]);
 
@@ -77,16 +77,19 @@ struct walk_ops {
 
 	/*
 	 * Called before an item or a directory is opened: waits for files in progress that it
-	 * depends on, and until there are descriptors for it.
+	 * depends on, and for free descriptors.
 	 */
 	void (*await)(struct walk *w, const struct item *i);
 
-	/* Called next. False: it would hide another one, which is reported. NULL: none does. */
+	/*
+	 * Called next. False: it would hide another entry or be hidden, which was reported. NULL:
+	 * none is.
+	 */
 	bool (*may_stand)(struct walk *w, const struct item *i);
 
 	/*
-	 * True: the regular file that is there has the size that the entry would get. *there: its
-	 * attributes. The times have been compared before.
+	 * True: the existing regular file has the size that the entry would get. *there: its
+	 * attributes. The times have already been compared.
 	 */
 	bool (*is_current)(struct listing *l, const struct entry *e, const struct item *i,
 			   const struct stat *there);
@@ -94,12 +97,12 @@ struct walk_ops {
 	/* Creates anything but a directory. The paths in *i are valid until it returns. */
 	void (*make)(struct walk *w, struct listing *l, const struct entry *e, struct item *i);
 
-	/* A directory was created in `parent`. NULL: nothing has to be done. */
+	/* A directory was created in `parent`. NULL: nothing to do. */
 	void (*made)(int parent, int fd);
 };
 
 /*
- * Opens the target, and creates it if it is not there. `t` says what is replaced there. Call
+ * Opens the target, and creates it if it does not exist. `t` says what is replaced there. Call
  * walk_deinit even if this fails.
  */
 NODISCARD int walk_init(struct walk *w, const struct walk_ops *ops, const char *where,
@@ -111,12 +114,12 @@ NODISCARD int walk_init(struct walk *w, const struct walk_ops *ops, const char *
  */
 int walk_fail(struct walk *w, int rc);
 
-/* True: a sync of the target's file system brings what is on this device to the disk. */
+/* True: a sync of the target's file system makes what is on this device durable. */
 bool walk_sync_reaches(const struct walk *w, dev_t dev);
 
 /*
- * Brings to the disk what no fsync has. Called when all that was made has its name, and the folders
- * are closed.
+ * Makes durable what no fsync has. Call it when all that was made has its name, and the folders are
+ * closed.
  */
 NODISCARD int walk_sync(struct walk *w);
 
@@ -124,7 +127,7 @@ NODISCARD int walk_sync(struct walk *w);
 void walk_deinit(struct walk *w);
 
 /*
- * A path of the command line: either a directory that is taken as a whole, or the entry `name` of a
+ * A path of the command line: either a directory whose content is taken, or the entry `name` of a
  * directory. Symlinks in it are followed.
  */
 struct source {
@@ -138,7 +141,7 @@ void walk_open_source(struct walk *w, const char *path, struct source *s);
 void walk_all(struct walk *w, int from);
 void walk_one(struct walk *w, struct listing *l, struct entry *e);
 
-/* A line about the source where the walk is. walk_say counts as a failure. */
+/* Print a line about the present source. walk_say counts as a failure. */
 void walk_note(struct walk *w, const char *text);
 void walk_say(struct walk *w, const char *text);
 void walk_say_rc(struct walk *w, int rc);
@@ -148,12 +151,12 @@ void item_say_rc(struct walk *w, const struct item *i, int rc);
 void item_say_target(struct walk *w, const struct item *i, int rc);
 void item_say_taken(struct walk *w, const struct item *i, const char *why);
 
-/* True: a file of the kernel that is longer than its attributes say, which has been reported. */
+/* True: a kernel file that is longer than its attributes say, which has been reported. */
 bool item_hides_length(struct walk *w, const struct item *i, int in);
 
 /*
- * Creates i->draft if the entry is a symlink, or another name of a file that was created before. 1:
- * done. 0: it is neither, or its file system takes no such link.
+ * Creates i->draft if the entry is a symlink, or a hard link to a file that was created before. 1:
+ * done. 0: it is neither, or no such link can be made.
  */
 NODISCARD int item_make_link(struct walk *w, struct listing *l, const struct entry *e,
 			     struct item *i);
