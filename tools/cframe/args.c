@@ -25,7 +25,7 @@ static const char *refused(char **argv, const struct option *names, char text[st
 	return text;
 }
 
-/* True: several long names begin like the word. */
+/* True: the word is a prefix of several long names. */
 static bool is_short_for_several(const char *word, const struct option *names)
 {
 	unsigned n = 0;
@@ -42,7 +42,7 @@ int args_next(int argc, char **argv, const char *letters, const struct option *n
 	static const struct option none[] = {{0}};
 	char text[3];
 
-	opterr = 0; /* the lines are ours */
+	opterr = 0; /* we print the messages */
 	names = names ? names : none;
 	int got = getopt_long(argc, argv, letters, names, NULL);
 	if (got != ':' && got != '?')

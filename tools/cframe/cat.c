@@ -1,7 +1,7 @@
 /*
  * Writes the bytes out as they are decoded. Another program may write to the file meanwhile: then
- * it is read again, and what has been written out is compared, by its hash, with what the file
- * contains now.
+ * it is read again, and what has been output is compared, by its hash, with what the file contains
+ * now.
  */
 #include "args.h"
 #include "cframe.h"
@@ -23,17 +23,17 @@ struct cat {
 	struct scratch *scratch;
 	uint64_t out; /* how many bytes have been written out               */
 	uint64_t sum; /* their hash                                         */
-	bool ended;   /* they were the whole content: no more are to follow */
+	bool ended;   /* they were the whole content: no more follow        */
 	struct XXH3_state_s *state; /* of the bytes of this pass */
 	uint64_t at;                /* how many of them so far   */
 	uint64_t size;              /* how many there will be    */
-	int rc;        /* why it failed                                     */
-	bool is_chunk; /* it is no frame, and was read as a single chunk    */
-	bool changed;  /* the file does not begin any more with what is out */
-	bool full;     /* standard output failed, as rc says                */
+	int rc;        /* the error                                         */
+	bool is_chunk; /* it is not a frame, and was read as a single chunk */
+	bool changed;  /* the file no longer begins with what was output    */
+	bool full;     /* standard output failed, with rc                   */
 };
 
-/* All of it, to standard output. */
+/* Writes all of it to standard output. */
 static int write_out(struct view v)
 {
 	unsigned interrupted = 0;
@@ -83,7 +83,7 @@ static bool is_large(const struct frame *f, uint32_t n)
 	return frame_chunk_span(f, n).len > PIECE;
 }
 
-/* Where small chunks end that begin at `at`, or so many bytes of them. */
+/* The end of the run of small chunks that begins at `at`, at most PIECE bytes on. */
 static uint64_t small_end(const struct frame *f, uint64_t at, uint64_t size)
 {
 	uint64_t end = min_u64(at + PIECE, size);
@@ -95,7 +95,7 @@ static uint64_t small_end(const struct frame *f, uint64_t at, uint64_t size)
 	return end;
 }
 
-/* Large chunks one by one: each read may decode a block anew. */
+/* Large chunks are read one by one: each separate read might decode a block again. */
 static int cat_frame(struct cat *c, struct frame *f)
 {
 	struct pieces p = {.f = f, .s = c->scratch, .take = put_piece, .arg = c};
@@ -178,8 +178,8 @@ static int pass(struct cat *c, bool *is_ours)
 }
 
 /*
- * In our frames damage is noticed by their checksums. In those of other programs a chunk that was
- * replaced meanwhile may look sound: they are read again, unless the file did not change.
+ * In our frames checksums reveal damage. In those of other programs a chunk that was replaced
+ * meanwhile may look sound: they are read again, unless the file did not change.
  */
 static bool is_out(void *arg)
 {

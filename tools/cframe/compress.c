@@ -1,4 +1,4 @@
-/* Makes frames of files without a mount: the same frames that a mount would write. */
+/* Compresses files into frames without a mount: the same frames that a mount would write. */
 #include "args.h"
 #include "cframe.h"
 #include "mounts.h"
@@ -20,15 +20,15 @@ struct compress {
 	struct outputs *outputs;
 	struct packer *packer;
 	struct last_listing last;
-	const char *as; /* the name of a link of the command line, for the file behind it */
-	bool is_named;  /* the entry stands on the command line */
+	const char *as; /* the name of a symlink on the command line, for the file behind it */
+	bool is_named;  /* the entry was named on the command line */
 	struct settings settings;
 	unsigned workers;
 	bool force, update, verbose;
 	bool later; /* this is not the first source */
 };
 
-/* Why a directory or a link cannot have its name in a backing directory; NULL: it can. */
+/* Why a directory or symlink cannot keep its name in a backing directory; NULL: it can. */
 static const char *obstacle(struct listing *l, const struct entry *e)
 {
 	char stem[NAME_MAX + 1];
@@ -60,7 +60,7 @@ static bool name(struct walk *w, struct listing *l, struct entry *e, char out[st
 	mode_t type;
 
 	listing_stat(l, e);
-	snprintf(out, NAME_MAX + 1, "%s", own_name(w, e)); /* what is cut off fails */
+	snprintf(out, NAME_MAX + 1, "%s", own_name(w, e)); /* a truncated name fails below */
 	type = e->st.st_mode & S_IFMT;
 	if (e->rc < 0)
 		return true;
@@ -80,7 +80,10 @@ static bool name(struct walk *w, struct listing *l, struct entry *e, char out[st
 	return !why;
 }
 
-/* *other: an entry that claims the name `shown`, from its `first` possible name on. False: none. */
+/*
+ * True: *other is an entry that claims the name `shown`; its possible names are tried from the
+ * `first` on.
+ */
 static bool find_claimant(int dir, const char *shown, unsigned first,
 			  char other[static NAME_MAX + 1])
 {
@@ -94,8 +97,8 @@ static bool find_claimant(int dir, const char *shown, unsigned first,
 }
 
 /*
- * True: the frame of `shown` would not be shown by that name, or would hide one that is, because of
- * the entry *other.
+ * True: because of the entry *other, the frame of `shown` would not be shown by that name, or would
+ * hide another one that is.
  */
 static bool frame_is_crossed(int dir, const char *shown, char other[static NAME_MAX + 1])
 {
@@ -126,7 +129,7 @@ static void await(struct walk *w, const struct item *i)
 	bool frame = S_ISREG(i->st.st_mode);
 
 	outputs_wait_room(c->outputs);
-	if (frame && i->st.st_nlink > 1) /* the other names of a file wait for its first one */
+	if (frame && i->st.st_nlink > 1) /* other names of a file wait for its first one */
 		outputs_wait_linked(c->outputs, &i->st);
 	if (c->later && !i->folder->made)
 		outputs_wait_path(c->outputs, i->to, frame ? "" : NAMES_NEW_SUFFIX);
@@ -139,12 +142,12 @@ static bool may_stand(struct walk *w, const struct item *i)
 	int dir = i->folder->fd;
 
 	if (i->folder->made)
-		return true; /* by this source, whose names have been looked at */
+		return true; /* by this source, whose names have been checked */
 	if (frame && names_join(shown, i->name, strlen(i->name) - strlen(NAMES_NEW_SUFFIX), ""))
 		taken = frame_is_crossed(dir, shown, other);
 	else
 		taken = frame_is_hidden(dir, i->name, other);
-	/* With --force, too: that replaces what has the same name in the target. */
+	/* Even with --force, which only replaces what has the same name in the target. */
 	if (taken) {
 		snprintf(why, sizeof why, "would stand beside %s, which has its name in a mount",
 			 other);
@@ -161,7 +164,7 @@ static void make_file(struct compress *c, struct listing *l, const struct entry 
 	if (in < 0 || fstat(in, &i->st) < 0)
 		rc = -errno;
 	else if (!S_ISREG(i->st.st_mode))
-		rc = -ESTALE; /* it was one a moment ago */
+		rc = -ESTALE; /* it was a regular file a moment ago */
 	if (rc == 0 && item_hides_length(&c->walk, i, in)) {
 		close(in);
 	} else if (rc == 0) {
@@ -202,7 +205,7 @@ static void make(struct walk *w, struct listing *l, const struct entry *e, struc
 		make_file(c, l, e, i);
 }
 
-/* A new directory passes on its wishes, as in a mount. */
+/* A new directory inherits its parent's wishes, as in a mount. */
 static void hand_on(int parent, int fd)
 {
 	struct wish w = {0};
@@ -231,7 +234,7 @@ static void compress_path(struct compress *c, const char *path)
 	if (from.fd < 0)
 		return;
 	if (from.whole) {
-		if (c->later) /* whose directories may be those of this one */
+		if (c->later) /* earlier sources may use the same directories */
 			outputs_wait(c->outputs);
 		walk_all(w, from.fd);
 	} else {
@@ -249,7 +252,7 @@ static void compress_path(struct compress *c, const char *path)
 	close(from.fd);
 }
 
-/* Which data would be lost because a daemon uses the target; NULL: none. */
+/* Why a mount makes the target unsuitable; NULL: none does. */
 static const char *target_problem(const struct compress *c)
 {
 	int root = c->walk.target.root;
@@ -266,7 +269,7 @@ static const char *target_problem(const struct compress *c)
 	return NULL;
 }
 
-/* A line for a frame that was made. */
+/* Prints a line for a frame that was made. */
 static void tell(const struct output *o)
 {
 	uint64_t bytes = (uint64_t)o->item.st.st_size, stored = o->stored;
@@ -276,7 +279,9 @@ static void tell(const struct output *o)
 	       bytes ? 100 * (double)stored / (double)bytes : 100);
 }
 
-/* True: somebody expects one file to become this one, and not a directory of that name. */
+/*
+ * True: the user seems to expect one file to become this frame, and not a directory of that name.
+ */
 static bool is_for_one_file(const char *where)
 {
 	return path_is_named_as_frame(where) && access(where, F_OK) < 0;
@@ -313,7 +318,7 @@ static int run(struct compress *c, char **source, const char *where)
 		compress_path(c, *source);
 	if (rc >= 0)
 		outputs_wait(c->outputs);
-	/* The frames are on the disk; now their names, before anybody removes the files. */
+	/* The frames are on the disk; now their names, before the user removes the files. */
 	if (rc >= 0)
 		rc = walk_sync(&c->walk);
 	progress_end();
@@ -329,7 +334,8 @@ static void tell_totals(const struct compress *c)
 }
 
 /*
- * Options of the command line by name. Those that a mount has, too, have the number of their row.
+ * Options of the command line by name. Those that a mount also has are numbered by their row, from
+ * here on.
  */
 #define FIRST_SETTING 256
 
@@ -362,7 +368,7 @@ static int read_setting(const struct option_row *row, const char *value,
 	return option_read(row, value, words, why);
 }
 
-/* -EINVAL: one is wrong, which has been reported, or is in why->text. */
+/* -EINVAL: one is wrong, which was reported, or is explained in why->text. */
 static int read_options(struct compress *c, int argc, char **argv, struct option_why *why)
 {
 	struct settings_words words;

@@ -13,14 +13,14 @@ struct helper {
 	struct crew *crew;
 };
 
-/* It may outlive the call: a helper that comes late finds nothing to do. */
+/* It may outlive the call: a helper that starts late finds nothing to do. */
 struct crew {
 	int (*each)(void *arg, uint32_t i);
 	void *arg;
 	pthread_mutex_t lock; /* for what follows                     */
-	pthread_cond_t idle;  /* nobody is at a part                  */
-	uint32_t next, end;   /* parts that nobody has taken          */
-	unsigned busy;        /* threads that are at a part           */
+	pthread_cond_t idle;  /* no thread is working on a part       */
+	uint32_t next, end;   /* parts that are not taken yet         */
+	unsigned busy;        /* threads that work on a part          */
 	unsigned users;       /* helpers, and the caller              */
 	uint32_t bad;         /* the first part that failed           */
 	int rc;               /* its failure                          */
@@ -52,7 +52,7 @@ static void work(struct crew *c)
 	}
 }
 
-/* Gives back the lock, and what the caller or a helper had of the crew. */
+/* Releases the lock, and a reference of the caller or a helper to the crew. */
 static void leave(struct crew *c)
 {
 	bool last = !--c->users;
@@ -108,7 +108,7 @@ static int by_many(struct crew *c)
 int crew_each(struct pool *pool, uint32_t first, uint32_t n,
 	      int (*each)(void *arg, uint32_t i), void *arg)
 {
-	uint64_t threads = min_u64(pool_size(pool), n); /* the caller is one */
+	uint64_t threads = min_u64(pool_size(pool), n); /* including the caller */
 	unsigned helpers = threads > 1 ? (unsigned)threads - 1 : 0;
 	struct crew *c = helpers ? crew_new(helpers) : NULL;
 

@@ -17,7 +17,7 @@
 
 /*
  * The drafts that a signal removes. A draft may be finished, and its directory closed, a moment
- * before it is taken off this list: no other file will ever have its name.
+ * before it is taken off this list: that is harmless, since no other file will ever have its name.
  */
 static struct live {
 	atomic_bool used;
@@ -33,10 +33,10 @@ static void remove_live(int signal)
 	for (size_t i = 0; i < DRAFTS_MAX; i++)
 		if (atomic_load(&live[i].used))
 			(void)unlinkat(live[i].dir, live[i].name, 0);
-	(void)raise(signal); /* whose default comes when this returns */
+	(void)raise(signal); /* its default action follows when this returns */
 }
 
-/* Another thread finds its draft gone: nobody wants to hear of that. */
+/* Another thread may find its draft gone: keeps it from reporting that. */
 static void wait_for_end(void)
 {
 	while (atomic_load(&ending))
@@ -67,8 +67,9 @@ static struct live *live_get(void)
 }
 
 /*
- * A mount hides links with the names of drafts, and takes no links and nodes by such names (EXDEV):
- * there these end with a mark, and show for as long as they are drafts, as files do.
+ * A mount hides links with the names of drafts, and refuses to create links and nodes with such
+ * names (EXDEV): there these get a name with a mark at its end, and are visible while they are
+ * drafts, as files are.
  */
 #define MARK "+"
 static const char *const ends[] = {"", MARK};
@@ -108,8 +109,8 @@ static int draft_made(struct draft *d, int rc)
 }
 
 /*
- * Locks a draft, which shows that it is in use. False: somebody saw it before it was locked, and
- * has removed it. Where there are no locks, nobody removes what he cannot lock.
+ * Locks a draft, which shows that it is in use. False: another run saw it before it was locked, and
+ * has removed it. Where there are no locks, no run removes it, since none can lock it.
  */
 static bool draft_lock(const struct draft *d)
 {
@@ -118,7 +119,7 @@ static bool draft_lock(const struct draft *d)
 		return errno != EWOULDBLOCK;
 	if (fstat(d->fd, &st) < 0)
 		return true;
-	if ((st.st_mode & 0600) != 0600) /* by the default ACL of the directory */
+	if ((st.st_mode & 0600) != 0600) /* because of the directory's default ACL */
 		(void)fchmod(d->fd, 0600);
 	return st.st_nlink;
 }
@@ -136,8 +137,8 @@ int draft_open(struct draft *d, int dir)
 }
 
 /*
- * Links and nodes have no lock, but are drafts for a moment only: one that has not changed for
- * longer is left. That of a run that was just killed is waited for.
+ * Links and nodes have no lock, but are drafts only for a moment: one that has not changed for
+ * longer was left by a killed run. A younger one is watched for as long.
  */
 #define MOMENT (2 * CLOCK_SECOND)
 
@@ -185,7 +186,7 @@ void drafts_remove_left(int dir)
 		closedir(dp);
 }
 
-/* True: *d has the next name to try, after those that gave -EXDEV. Else *rc is the result. */
+/* True: *d has the next name to try, after names that gave -EXDEV. Else *rc is the result. */
 static bool draft_next(struct draft *d, int dir, size_t *turn, int *rc)
 {
 	if (*turn == NENDS || (*turn && *rc != -EXDEV))
@@ -214,8 +215,8 @@ int draft_node(struct draft *d, int dir, const struct stat *st)
 }
 
 /*
- * The directory of what `path` names below `from`, and its *name there. No symlink is followed, and
- * the path may be longer than the kernel accepts.
+ * Opens the directory of `path`, which is relative to `from`; *name is the last component. No
+ * symlink is followed, and the path may be longer than the kernel accepts.
  */
 static int open_above(int from, const char *path, const char **name)
 {
@@ -264,8 +265,9 @@ void draft_drop(struct draft *d)
 #define SAME_OWNER ((uid_t)-1)
 
 /*
- * A user who cannot give files away keeps them, without the rights of another owner. Their group
- * may be one of his all the same, such as that of a project, whose rights are not for another one.
+ * A user who cannot give files away keeps them, without their set-id bits. Their group may be one
+ * of the user's all the same, such as that of a project, whose rights are not meant for another
+ * group.
  */
 static mode_t mode_for(const struct stat *st, bool given)
 {
@@ -278,13 +280,13 @@ int give_attributes(int fd, const struct stat *st, struct extras *x)
 	bool given = fchown(fd, st->st_uid, st->st_gid) == 0;
 	if (!given)
 		(void)fchown(fd, SAME_OWNER, st->st_gid);
-	extras_give(x, fd); /* a new owner ends capabilities; without the mode we may not write */
+	extras_give(x, fd); /* chown removes capabilities; the new mode may deny us writing */
 	if (fchmod(fd, mode_for(st, given)) < 0 || futimens(fd, times) < 0)
 		return -errno;
 	return 0;
 }
 
-/* fchmodat(2) would follow a symlink that somebody has put in the place of the draft. */
+/* fchmodat(2) would follow a symlink that somebody has put in place of the draft. */
 static int give_mode_at(const struct draft *d, mode_t mode)
 {
 	char path[FD_PATH_MAX];
@@ -294,7 +296,7 @@ static int give_mode_at(const struct draft *d, mode_t mode)
 		return -errno;
 	fd_proc_path(fd, path);
 	int rc = fstat(fd, &st) < 0 ? -errno : S_ISLNK(st.st_mode) ? -ELOOP : 0;
-	if (rc == 0) /* that of the directory's default */
+	if (rc == 0) /* inherited from the directory's default ACL */
 		(void)removexattr(path, "system.posix_acl_access");
 	if (rc == 0 && chmod(path, mode) < 0)
 		rc = -errno;
@@ -302,7 +304,7 @@ static int give_mode_at(const struct draft *d, mode_t mode)
 	return rc;
 }
 
-/* The same for what cannot be opened. */
+/* The same for files that cannot be opened. */
 static int give_attributes_at(const struct draft *d, const struct stat *st)
 {
 	const struct timespec times[] = {st->st_atim, st->st_mtim};
@@ -328,7 +330,7 @@ static int give_name(const struct draft *d, bool replace, const char *name)
 		return 0;
 	if (errno != EINVAL && errno != ENOSYS)
 		return -errno;
-	/* Where renames know no flags (NFS). */
+	/* Where renames support no flags (NFS). */
 	if (linkat(d->dir, d->name, d->dir, name, 0) < 0)
 		return -errno;
 	(void)unlinkat(d->dir, d->name, 0);
@@ -341,11 +343,11 @@ int draft_finish(struct draft *d, const struct stat *st, struct extras *x, const
 	int rc = 0, locked = -1;
 	if (d->fd >= 0) {
 		rc = give_attributes(d->fd, st, x);
-		locked = fcntl(d->fd, F_DUPFD_CLOEXEC, 0); /* until it is no draft any more */
+		locked = fcntl(d->fd, F_DUPFD_CLOEXEC, 0); /* the lock, until it has its name */
 		if (close(d->fd) < 0 && rc == 0)
 			rc = -errno;
 		d->fd = -1;
-	} else if (!d->linked) { /* else it has them: chown(2) would end its capabilities */
+	} else if (!d->linked) { /* a link has them: chown(2) would remove capabilities */
 		rc = give_attributes_at(d, st);
 	}
 	if (rc == 0)

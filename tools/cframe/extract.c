@@ -22,17 +22,18 @@ struct extract {
 	struct pool *pool; /* its workers fill the drafts */
 	struct last_listing last;
 	/*
-	 * Held by who fills a draft; for writing by who is alone, which is a file that has found
-	 * the disk full: what a larger one has filled, which is dropped then, may be enough for it.
+	 * Held while a draft is filled; for writing while a file that has found the disk full is
+	 * tried once more, alone: by then a larger one may have failed, too, and have freed enough
+	 * space.
 	 */
 	pthread_rwlock_t filling;
 	bool verbose;
 	bool salvage; /* zeros in place of what is damaged */
 	bool later;   /* this is not the first path        */
-	bool beside;  /* it was named, and goes beside itself */
+	bool beside;  /* it was named, and goes into its own directory */
 };
 
-/* A file on its way. */
+/* A file in progress. */
 struct job {
 	struct pool_job job;
 	struct extract *x;
@@ -60,7 +61,7 @@ static bool is_current(struct listing *l, const struct entry *e, const struct it
 	return listing_size(l, e, &size, &stored) >= 0 && size == (uint64_t)there->st_size;
 }
 
-/* As the mount shows them. */
+/* The attributes that a mount would show. */
 static struct stat shown_attributes(const struct entry *e)
 {
 	struct stat st = e->st;
@@ -94,7 +95,7 @@ static int unpack(struct job *j)
 	return unpack_plain(j->in, i->draft.fd);
 }
 
-/* Its copy is older than the file, also on FAT: --update shall not take it for all of it. */
+/* Its copy gets an older time, even on FAT: --update must not take it for complete. */
 #define AGED 2 /* seconds */
 
 static void note_lost(struct job *j)
@@ -117,7 +118,7 @@ static bool is_unchanged(const struct job *j)
 	return known && stat_is_same(&now, &i->st);
 }
 
-/* A file that finds the disk full is tried once more: see extract.filling. */
+/* A file that finds the disk full is tried once more, see extract.filling. */
 static void fill(struct pool_job *job)
 {
 	struct job *j = CONTAINER_OF(job, struct job, job);
@@ -135,7 +136,7 @@ static void fill(struct pool_job *job)
 	}
 	if (!is_unchanged(j))
 		rc = -ESTALE;
-	if (rc >= 0 && out->item.kind != NODE_SPARSE) /* whose own are those of a directory */
+	if (rc >= 0 && out->item.kind != NODE_SPARSE) /* whose attributes are a directory's */
 		extras_load(&out->item.extras, j->in);
 	if (rc >= 0 && j->lost)
 		note_lost(j);
@@ -183,7 +184,7 @@ static int begin(struct extract *x, struct listing *l, const struct entry *e, st
 
 static void print_made(const struct item *i)
 {
-	flockfile(stdout); /* one line, whoever else prints */
+	flockfile(stdout); /* one line, whatever other threads print */
 	tool_print_path(i->to);
 	putchar('\n');
 	funlockfile(stdout);
@@ -194,7 +195,7 @@ static void tell(const struct output *o)
 	print_made(&o->item);
 }
 
-/* Links and nodes are made here and now, as they take no time. */
+/* Links and nodes are made right here, as they take no time. */
 static void make(struct walk *w, struct listing *l, const struct entry *e, struct item *i)
 {
 	struct extract *x = CONTAINER_OF(w, struct extract, walk);
@@ -217,7 +218,7 @@ static void await(struct walk *w, const struct item *i)
 {
 	struct extract *x = CONTAINER_OF(w, struct extract, walk);
 	outputs_wait_room(x->outputs);
-	if (x->later) /* it may go where another one does */
+	if (x->later) /* it may go where an earlier one does */
 		outputs_wait_path(x->outputs, i->to, "");
 	if (S_ISREG(i->st.st_mode) && i->st.st_nlink > 1)
 		outputs_wait_linked(x->outputs, &i->st);
@@ -227,14 +228,14 @@ static bool show(struct walk *w, struct listing *l, struct entry *e,
 		 char name[static NAME_MAX + 1])
 {
 	struct extract *x = CONTAINER_OF(w, struct extract, walk);
-	/* what has its name there may be what was made of it before */
+	/* the file that has its name may be an earlier extract of it */
 	bool shown = x->beside ? listing_show_claim(l, e, name) : listing_show(l, e, name);
 	x->beside = false;
 	if (shown && e->rc == 0 && S_ISREG(e->st.st_mode) && e->kind == NODE_PLAIN &&
 	    names_may_be(e->name, S_IFREG) != NODE_PLAIN) {
 		walk_note(w, "is named like a frame, and taken as it is: it is none, or another "
 			     "file has its name");
-		/* it may have been one, of which nothing is left to be taken */
+		/* it may have been a frame, of which nothing can be salvaged */
 		w->failed |= x->salvage;
 	}
 	return shown;
@@ -299,7 +300,7 @@ static void extract_path(struct extract *x, const char *path)
 	if (from.fd < 0)
 		return;
 	(void)any_above(from.fd, told_of_newer, w);
-	if (from.whole && x->later) /* its directories may be those of another one */
+	if (from.whole && x->later) /* earlier paths may use the same directories */
 		outputs_wait(x->outputs);
 	if (from.whole)
 		walk_all(w, from.fd);
@@ -320,12 +321,12 @@ static int run(struct extract *x, const char *where, struct target t, char **pat
 		rc = workbenches_open(&x->pool, pool_cores(), WORKBENCH_SPACE);
 	if (rc < 0)
 		return walk_fail(&x->walk, rc);
-	if (!x->verbose) /* where each file has a line */
+	if (!x->verbose) /* which prints a line per file */
 		progress_start();
 	for (; *path; path++, x->later = true)
 		extract_path(x, *path);
 	outputs_wait(x->outputs);
-	/* The files are on the disk; now their names, before anybody removes the frames. */
+	/* The files are on the disk; now their names, before the user removes the frames. */
 	rc = walk_sync(&x->walk);
 	progress_end();
 	return rc < 0 ? walk_fail(&x->walk, rc) : x->walk.failed;

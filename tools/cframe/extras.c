@@ -9,9 +9,9 @@
 #define ACL_DEFAULT "system.posix_acl_default"
 
 /*
- * True: the attribute is copied. ACLs are: a mode alone would give the owning group what the mask
- * of an ACL allows to others. Labels of a security module are the system's business, and attributes
- * that describe a frame do not belong to the file.
+ * True: the attribute is copied. ACLs are: the mode alone would give the owning group what an ACL's
+ * mask allows others. Labels of a security module are the system's business, and attributes that
+ * describe a frame do not belong to the file.
  */
 static bool is_kept(const char *name)
 {
@@ -24,9 +24,7 @@ static bool is_kept(const char *name)
 	       strncmp(name, WISH_PREFIX, sizeof WISH_PREFIX - 1) != 0;
 }
 
-/*
- * Loads the list of names, each with a 0 behind it. Those that are added meanwhile may be missing.
- */
+/* Loads the list of names, each with its NUL. Those that are added meanwhile may be missing. */
 static int load_names(int fd, struct buf *names)
 {
 	ssize_t n;
@@ -82,7 +80,7 @@ void extras_load(struct extras *x, int fd)
 	buf_free(&names);
 }
 
-/* False: a user who may not set capabilities does without them, as with the owner. */
+/* False: a user who may not set capabilities does without, as with the owner. */
 static bool matters(const char *name, int error)
 {
 	return error != EPERM || strcmp(name, "security.capability") != 0;
@@ -103,7 +101,9 @@ static bool has(const struct extras *x, const char *wanted)
 	return false;
 }
 
-/* One by the default of the directory, or from an earlier run, lets in more than it should. */
+/*
+ * An ACL inherited from the directory, or left by an earlier run, would grant more than it should.
+ */
 static void remove_acl(struct extras *x, int fd, const char *name)
 {
 	bool other = !has(x, name) && fgetxattr(fd, name, NULL, 0) >= 0;
@@ -143,7 +143,7 @@ void extras_give(struct extras *x, int fd)
 	remove_acl(x, fd, ACL_ACCESS);
 	remove_acl(x, fd, ACL_DEFAULT);
 	give(x, fd, false);
-	give(x, fd, true); /* with the owner's rights, which may be none to write the others */
+	give(x, fd, true); /* last: an ACL may deny the owner to write the others */
 }
 
 void extras_free(struct extras *x)

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* A file of a few bytes may have millions of chunks, and all of them broken. */
+/* A file of a few bytes may have millions of chunks, all of them broken. */
 #define MOST 1000
 
 struct finding {
@@ -44,7 +44,7 @@ static struct finding *finding_new(uint32_t at, const char *line)
 	return new;
 }
 
-/* Makes room for a line about chunk `at`. False: there are enough that come before it. */
+/* Makes room for a line about chunk `at`. False: there are enough lines before it. */
 static bool make_room(struct findings *f, uint32_t at)
 {
 	size_t n;
@@ -60,7 +60,7 @@ static bool make_room(struct findings *f, uint32_t at)
 	return true;
 }
 
-/* They come almost in order. */
+/* Insertion sort, since lines arrive almost in order. */
 static bool insert(struct findings *f, uint32_t at, const char *line)
 {
 	size_t i, n;

@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* True: the user who runs this may change its mode and times. */
+/* True: we may change its mode and times. */
 static bool is_mine(const struct stat *st)
 {
 	return geteuid() == 0 || geteuid() == st->st_uid;
@@ -46,7 +46,7 @@ void folder_get(struct walk *w, struct folder *f)
 }
 
 /*
- * True: the directory has its attributes. An interrupted run leaves some that do not, which the
+ * True: the directory has its final attributes. An interrupted run leaves some without, which the
  * next run completes.
  */
 static bool is_as_asked(const struct walk *w, const struct folder *f)
@@ -71,7 +71,7 @@ static void finish_folder(struct walk *w, struct folder *f)
 		item_say_extras(w, &i, &f->extras);
 }
 
-/* Names and attributes on a file system that the sync of the target, at the end, does not reach. */
+/* Syncs names and attributes on a file system that the final sync of the target does not reach. */
 static void sync_elsewhere(struct walk *w, const struct folder *f)
 {
 	struct item i = {.from = *f->to ? f->to : w->where, .to = f->to};
@@ -79,7 +79,7 @@ static void sync_elsewhere(struct walk *w, const struct folder *f)
 
 	if (fstat(f->fd, &st) < 0 || walk_sync_reaches(w, st.st_dev))
 		return;
-	if (fsync(f->fd) < 0 && errno != EINVAL) /* directories need none there */
+	if (fsync(f->fd) < 0 && errno != EINVAL) /* EINVAL: directories need no sync there */
 		item_say_target(w, &i, -errno);
 }
 

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Exact, and in digits: a number of cJSON is a double, of which it prints 1e+15. */
+/* An exact number, in plain digits: cJSON's numbers are doubles, and may be printed as 1e+15. */
 static cJSON *number(uint64_t n)
 {
 	char digits[24];
@@ -73,7 +73,7 @@ static void add_dims(cJSON *to, const char *name, const struct ndarray *a, int w
 	}
 }
 
-/* One that is damaged, or that we do not know, leaves the rest of the frame what it is. */
+/* If the array is damaged or unknown, the rest of the frame is still described. */
 static int add_array(cJSON *to, const struct frame *f)
 {
 	char why[TOOL_TEXT_MAX];
@@ -132,7 +132,7 @@ static int describe(cJSON *to, const struct frame *f)
 	return add_array(to, f);
 }
 
-/* As that of a frame, but a chunk does not say of which level it is. */
+/* As for a frame, but a chunk does not say which level it has. */
 static void add_chunk_pipeline(cJSON *to, const struct chunk *c)
 {
 	struct pipeline p = {.codec = c->codec, .level = 1, .typesize = c->typesize};
@@ -173,7 +173,7 @@ static void describe_chunk(cJSON *to, const struct chunk *c)
 	cJSON_AddBoolToObject(to, "dictionary", blocks && c->has_dict);
 }
 
-/* True: the fact is a number of bytes. `parent`: the group that it is in; NULL at the top. */
+/* True: the fact is a number of bytes. `parent`: the group that contains it; NULL at the top. */
 static bool is_length(const char *name, const char *parent)
 {
 	static const char *const lengths[] = {"nbytes",      "cbytes",    "frame_len", "header_len",
@@ -200,7 +200,7 @@ static void print_fact(const cJSON *fact, const char *parent)
 	free(text);
 }
 
-/* In a column; those of metalayers may hold anything. */
+/* Prints a name in its column; names of metalayers may contain anything. */
 static void print_name(const char *name, int indent)
 {
 	printf("%*s", indent, "");
@@ -226,7 +226,7 @@ static void print_plain(const cJSON *item, int indent)
 struct wanted {
 	const char *file;
 	cJSON *facts;
-	bool is_chunk; /* it is no frame, and was read as a single chunk */
+	bool is_chunk; /* it is not a frame, and was read as a single chunk */
 	int rc;
 };
 

@@ -110,7 +110,7 @@ static bool is_file(const struct item *i)
 }
 
 /*
- * True: copying it again would change nothing, as far as type, size and time tell, and which file
+ * True: copying it again would change nothing, judging by type, size and time, and by which file
  * was copied there in this run.
  */
 static bool is_current(const struct walk *w, struct listing *l, const struct entry *e,
@@ -129,7 +129,7 @@ static bool is_current(const struct walk *w, struct listing *l, const struct ent
 }
 
 /*
- * The item has other names, of which one may be missing in the target: it is to be made a link of
+ * The item has other names, one of which may be missing in the target: that will be made a link to
  * *there, which is up to date.
  */
 static void note_current(struct walk *w, const struct item *i, const struct stat *there)
@@ -143,7 +143,7 @@ static void note_current(struct walk *w, const struct item *i, const struct stat
 	w->told_apart |= !same;
 }
 
-/* Notes for a later source with the same name that this file is, or will be, in its place. */
+/* Notes for later sources with the same name that this file has it, or will. */
 static void note_taker(struct walk *w, const struct item *i)
 {
 	if (!w->target.alone && !w->target.force && is_file(i))
@@ -152,8 +152,8 @@ static void note_taker(struct walk *w, const struct item *i)
 
 /*
  * True: what would be replaced is what the item is made of: an entry of the target by its own name,
- * or by way of a mount, in which a frame stands for the file that it shows. What somebody writes to
- * it meanwhile, and other names that it has, would be lost.
+ * or seen through a mount, where a frame stands for the file that it shows. What is written to it
+ * meanwhile, and its other names, would be lost.
  */
 static bool is_itself(const struct walk *w, const struct listing *l, const struct entry *e,
 		      const struct item *i)
@@ -201,7 +201,7 @@ bool item_may_make(struct walk *w, struct listing *l, const struct entry *e, str
 
 bool item_hides_length(struct walk *w, const struct item *i, int in)
 {
-	struct stat now; /* it may have grown */
+	struct stat now; /* the file may have grown */
 	char byte;
 
 	if (fstat(in, &now) < 0 || now.st_size || pread(in, &byte, 1, 0) <= 0)
@@ -212,8 +212,8 @@ bool item_hides_length(struct walk *w, const struct item *i, int in)
 }
 
 /*
- * True: no hard link can be made, and the file is copied instead: the file system knows none, or no
- * more of this file, or the two names lie in different ones; or somebody has removed the first.
+ * True: no hard link can be made, and the file is copied instead: the file system supports none, or
+ * no more to this file, or the two names are on different ones; or the first name was removed.
  */
 static bool means_a_copy(int rc)
 {
@@ -232,7 +232,7 @@ static bool means_a_copy(int rc)
 	}
 }
 
-/* As item_make_link, for another name of a file. That there can be none is reported once. */
+/* As item_make_link, for a hard link. If none can be made, that is reported once. */
 static int make_hard_link(struct walk *w, const struct entry *e, struct item *i)
 {
 	char text[TOOL_TEXT_MAX];
@@ -282,7 +282,7 @@ bool item_finish(struct walk *w, struct item *i)
 	}
 	item_say_extras(w, i, &i->extras);
 	progress_file();
-	if (has_other_names(i)) /* without it, all other names count as other files */
+	if (has_other_names(i)) /* if it fails, all other names count as other files */
 		(void)fstatat(i->folder->fd, i->name, &made, AT_SYMLINK_NOFOLLOW);
 	pthread_mutex_lock(&w->lock);
 	w->made++;

@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "base/hash.h"
 
-/* A file with several names, by the first that was made. */
+/* A file with several names, and the first that was made. */
 struct link {
 	struct link_key {
 		dev_t dev;

@@ -38,7 +38,7 @@ static int add(struct listing *l, const char *name)
 {
 	if (names_is_dots(name))
 		return 0;
-	if (!(l->n & (l->n - 1))) { /* a power of two is full */
+	if (!(l->n & (l->n - 1))) { /* the size is a power of two: full */
 		size_t room = l->n ? 2 * l->n : 1;
 		void *more = mem_realloc(l->entry, room * sizeof *l->entry);
 		if (!more)
@@ -119,13 +119,15 @@ static int probe(int fd, enum node_kind kind, struct probed *out)
 void listing_stat(struct listing *l, struct entry *e)
 {
 	e->looked = true;
-	if (strlen(e->name) > NAME_MAX) /* FAT and NTFS have names of 255 characters, not bytes */
+	if (strlen(e->name) > NAME_MAX) /* names on FAT and NTFS have 255 characters, not bytes */
 		e->rc = -ENAMETOOLONG;
 	else if (fstatat(l->fd, e->name, &e->st, AT_SYMLINK_NOFOLLOW) < 0)
 		e->rc = -errno;
 }
 
-/* What is no sparse frame, or is shown under its own name, has the attributes of a directory. */
+/*
+ * A directory that is not a sparse frame, or is shown under its own name, has its own attributes.
+ */
 static void take_plain(struct listing *l, struct entry *e)
 {
 	if (e->kind == NODE_SPARSE)
@@ -152,7 +154,7 @@ static void look(struct listing *l, struct entry *e)
 	if (e->kind == NODE_PLAIN)
 		return;
 	if (e->kind == NODE_FRAME && e->st.st_size == 0)
-		return; /* its name reached the disk before a power cut, and its content did not */
+		return; /* its name reached the disk before a power cut, but not its content */
 	struct probed probed;
 	int fd = openat(l->fd, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd >= 0 && e->kind == NODE_SPARSE)
@@ -163,7 +165,7 @@ static void look(struct listing *l, struct entry *e)
 	if (rc < 0 && (fd < 0 || is_untold(rc))) {
 		e->rc = rc;
 	} else if (rc < 0) {
-		err_clear(); /* no failure, and no reason of a later one */
+		err_clear(); /* not a failure, nor the reason for a later one */
 		take_plain(l, e);
 	}
 }
@@ -214,7 +216,7 @@ int last_listing_find(struct last_listing *t, int fd, const char *name, bool sho
 	bool same = t->l.n && st.st_dev == t->of.st_dev && st.st_ino == t->of.st_ino;
 	t->l.fd = fd;
 	*e = same ? find(&t->l, name, shown) : NULL;
-	if (*e) { /* which may have been looked at some time ago */
+	if (*e) { /* it may have been looked at some time ago */
 		(*e)->looked = false;
 		(*e)->rc = 0;
 		return 0;
@@ -237,7 +239,7 @@ bool listing_show(struct listing *l, struct entry *e, char shown[static NAME_MAX
 		return true;
 	if (e->rc == 0)
 		take_plain(l, e);
-	snprintf(shown, NAME_MAX + 1, "%s", e->name); /* what is cut off has failed */
+	snprintf(shown, NAME_MAX + 1, "%s", e->name); /* if that is truncated, e->rc says so */
 	return true;
 }
 

@@ -1,4 +1,4 @@
-/* Lists the sizes of files and what is stored of them: of each, and of all. */
+/* Lists sizes and stored sizes of files: of each, and the totals. */
 #include "args.h"
 #include "cframe.h"
 #include "listing.h"
@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 struct ls {
-	bool totals; /* only these */
+	bool totals; /* print only these */
 	bool failed, headed;
-	bool in_mount; /* the files are plain, and their attributes tell what is stored */
+	bool in_mount; /* the files are plain, and attributes have their stored sizes */
 	dev_t dev;
 	unsigned depth;
 	uint64_t files, size, stored;
@@ -41,7 +41,7 @@ static void fail(struct ls *ls, const char *path, int rc)
 	tool_fail(path, rc);
 }
 
-/* Asks the mount about a file. If it says nothing, the value stays. */
+/* Asks the mount for a file's stored size. If it does not know, *stored is unchanged. */
 static int ask_mount(int dir, const char *name, uint64_t *stored)
 {
 	char text[32] = "";
@@ -82,7 +82,7 @@ static void list_entry(struct ls *ls, struct listing *l, struct entry *e, const 
 		return;
 	}
 	if (!S_ISDIR(e->st.st_mode) || e->st.st_dev != ls->dev)
-		return; /* nothing of a file's own; another file system, perhaps the mount */
+		return; /* no file; or another file system, perhaps the mount */
 	int fd = openat(l->fd, e->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) {
 		fail(ls, path, -errno);

@@ -103,7 +103,7 @@ static bool asks_for_help(char **word)
 	return false;
 }
 
-/* False: what was printed did not arrive, for example because the disk is full. */
+/* False: the output could not be written, for example because the disk is full. */
 static bool is_said(void)
 {
 	bool said = fflush(stdout) == 0 && !ferror(stdout);
@@ -118,7 +118,7 @@ static int no_command(const char *word)
 	return 1;
 }
 
-/* "help", "help COMMAND". `about`: that, or NULL. */
+/* "help", "help COMMAND". `about`: the command, or NULL. */
 static int help_about(const char *about)
 {
 	const struct subcommand *cmd = about ? find(about) : NULL;
@@ -138,7 +138,10 @@ static int run_command(const struct subcommand *cmd, int argc, char **argv)
 		help_of(cmd);
 		return 0;
 	}
-	/* Which of the frames that the words name are on the disk. What is no path does no harm. */
+	/*
+	 * Loads what is known to be durable of the frames that are named. Words that are no paths
+	 * do no harm.
+	 */
 	for (int i = 2; i < argc; i++)
 		durable_load_for(argv[i]);
 	return cmd->run(argc - 1, argv + 1);
@@ -163,7 +166,7 @@ static int run(int argc, char **argv)
 	return 1;
 }
 
-/* Each level of a tree has a descriptor or two, and each file on its way. */
+/* Each level of a tree takes a descriptor or two, and so does each file in progress. */
 static void raise_nofile(void)
 {
 	struct rlimit lim;
@@ -176,7 +179,7 @@ static void raise_nofile(void)
 int main(int argc, char **argv)
 {
 	fd_open_stdio();
-	/* A write above the limit of file sizes (ulimit -f) fails then, and is told. */
+	/* A write beyond the file size limit (ulimit -f) then fails, and is reported. */
 	signal(SIGXFSZ, SIG_IGN);
 	raise_nofile();
 	int code = run(argc, argv);

@@ -29,8 +29,8 @@ bool has_unapplied_log(void *arg, int dir)
 }
 
 /*
- * The directory above. One that may not be read, as those that homes lie in, says nothing about
- * itself, but does not hide what is above it.
+ * Opens the directory above. One that may not be read, such as the parent of home directories,
+ * tells nothing, but does not hide what is above it.
  */
 static int open_above(int dir)
 {

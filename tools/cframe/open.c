@@ -9,7 +9,7 @@
 
 static const uint8_t magic[] = "\xa8" "b2frame"; /* with its NUL */
 
-/* 1: it is, 0: it is not. */
+/* 1: it is a contiguous frame. 0: it is not. */
 static int is_frame(struct io *io)
 {
 	uint8_t head[1 + sizeof magic];
@@ -26,7 +26,7 @@ bool tool_is_sparse(const char *directory)
 	struct frame_info info;
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	bool is = fd >= 0 && frame_probe_sparse(fd, &info) >= 0;
-	err_clear(); /* that it is none is no reason of a later failure */
+	err_clear(); /* not the reason for a later failure */
 	if (fd >= 0)
 		close(fd);
 	return is;
@@ -35,7 +35,7 @@ bool tool_is_sparse(const char *directory)
 int tool_open_fd(int dir, const char *file, mode_t *type)
 {
 	struct stat st = {0};
-	int fd = openat(dir, file, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* waits for no fifo */
+	int fd = openat(dir, file, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* FIFOs: no wait */
 	if (fd < 0)
 		return -errno;
 	int rc = fstat(fd, &st) < 0 ? -errno : fd;

@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* So many outputs are worth a sync of the whole file system, which may have other data to write. */
+/*
+ * This many outputs are worth a sync of the whole file system, which may have other data to write.
+ */
 #define SYNC_ALL 4
 
 struct outputs {
@@ -164,7 +166,7 @@ static void tell(const struct outputs *p, const struct output *o)
 {
 	if (!p->how.tell)
 		return;
-	flockfile(stdout); /* one line, whoever else prints */
+	flockfile(stdout); /* one line, whatever other threads print */
 	p->how.tell(o);
 	funlockfile(stdout);
 }
@@ -178,7 +180,7 @@ static void say_failed(struct outputs *p, const struct output *o)
 	p->walk->failed = true;
 }
 
-/* It is in progress no longer, and others need not wait for it. Takes it. */
+/* The output is no longer in progress, and nothing waits for it any more. Takes it. */
 static void leave_take(struct outputs *p, struct output *o)
 {
 	folder_put(p->walk, o->item.folder);
@@ -227,8 +229,8 @@ static bool sync_all(const struct walk *w)
 }
 
 /*
- * After a sync of all the file system a look at what failed of this file is enough: before Linux
- * 5.8 syncfs does not tell, and each fsync waits for the disk once more.
+ * After a sync of the whole file system, checking this file for errors is enough: before Linux 5.8
+ * syncfs does not report them, and each fsync would wait for the disk once more.
  */
 static int sync_draft(int fd, bool all_synced)
 {
@@ -267,7 +269,7 @@ static void give_names(struct pool_job *job)
 	}
 }
 
-/* Leaves it to the namer. */
+/* Hands it to the thread that gives names. */
 static void hand_over(struct outputs *p, struct output *o)
 {
 	pthread_mutex_lock(&p->lock);
@@ -293,7 +295,7 @@ void outputs_end_take(struct outputs *p, struct output *o, int rc)
 		o->elsewhere = !walk_sync_reaches(p->walk, st.st_dev);
 	}
 	o->rc = rc;
-	if (rc < 0) /* at once: others may wait for its room */
+	if (rc < 0) /* at once: others may wait for its space */
 		drop_take(p, o);
 	else
 		hand_over(p, o);

@@ -12,7 +12,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* A file on its way. */
+/* A file in progress. */
 struct pack {
 	struct packer *p;
 	struct output *out; /* owned until it is begun */
@@ -20,19 +20,19 @@ struct pack {
 	struct frame *frame;
 	uint32_t chunk_size;
 	struct policy policy;
-	pthread_mutex_t lock; /* for the frame, but for frame_write, and for what follows */
-	unsigned users;       /* jobs, and the reader, whose share goes with the last job */
+	pthread_mutex_t lock; /* for the frame, except for frame_write, and for what follows */
+	unsigned users;       /* jobs, and the reader, whose reference goes with the last job */
 	int rc;               /* the first failure    */
 };
 
-/* A chunk on its way. */
+/* A chunk in progress. */
 struct job {
 	struct pool_job job;
 	struct job *next; /* free */
 	struct pack *f;
 	uint32_t n;
 	uint64_t turn;
-	struct buf plain; /* empty: there is nothing but the end of the file */
+	struct buf plain; /* empty: this job only ends the file */
 	bool last;        /* the reader is done with the file */
 };
 
@@ -136,7 +136,7 @@ static int encode(struct job *j, struct workbench *b)
 	if (bytes_are_zero(what.plain))
 		return 0; /* stays a hole */
 	TRY(policy_choose(&f->policy, b->s, &what, &p));
-	/* The last chunk is divided among the workers: nothing of its file is left for them. */
+	/* The last chunk is divided among the workers: its file has no other work for them. */
 	struct pool *pool = j->last ? f->p->pool : NULL;
 	TRY(workbench_encode(b, pool, &p, what.plain));
 	TRY(store(f, j->n, buf_view(&b->b)));
@@ -162,7 +162,7 @@ static void pack_free(struct pack *f)
 	mem_free(f);
 }
 
-/* Keeps what was read, provided that it is as long as the file was in the beginning. */
+/* Accepts what was read, unless the file is shorter than at the start. */
 static int look_for_change(struct pack *f)
 {
 	struct stat now;
@@ -177,7 +177,7 @@ static int look_for_change(struct pack *f)
 	return 0;
 }
 
-/* All chunks are there. */
+/* All chunks are stored. */
 static void finish(struct pack *f)
 {
 	struct outputs *to = f->p->o.outputs;
@@ -192,7 +192,7 @@ static void finish(struct pack *f)
 	outputs_end_take(to, out, rc);
 }
 
-/* Gives back so many of the file's users. */
+/* Drops this many references to the file. */
 static void pack_put(struct pack *f, unsigned users, int rc)
 {
 	pthread_mutex_lock(&f->lock);
@@ -246,7 +246,10 @@ static void submit(struct job *j, bool last)
 	pool_submit(f->p->pool, &j->job, POOL_LATER);
 }
 
-/* Where the next data is, at or behind `at`; `size`: there is none. Not all file systems tell. */
+/*
+ * The offset of the next data at or after `at`; `size`: there is none. `at` where the file system
+ * cannot tell.
+ */
 static uint64_t next_data(int in, uint64_t at, uint64_t size)
 {
 	off_t data = lseek(in, (off_t)at, SEEK_DATA);
@@ -268,7 +271,9 @@ static int read_chunk(struct pack *f, struct job *j)
 	return 0;
 }
 
-/* Hands all chunks with data to the workers, the last one with the reader's share of the file. */
+/*
+ * Hands all chunks with data to the workers, the last one with the reader's reference to the file.
+ */
 static void feed(struct pack *f)
 {
 	uint64_t size = (uint64_t)f->out->item.st.st_size, at = 0;
@@ -297,7 +302,7 @@ static void feed(struct pack *f)
 	submit(held, true);
 }
 
-/* Makes a frame as a mount would: with what its directory and the rules ask for. */
+/* Makes a frame as a mount would, as its directory and the rules ask for. */
 static int make_frame(struct pack *f, const char *shown)
 {
 	struct item *i = &f->out->item;

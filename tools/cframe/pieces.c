@@ -3,14 +3,14 @@
 #include <pthread.h>
 
 /*
- * Held by who decodes a block that is larger than a piece, or a chunk whose head is: several at a
- * time may need GBs.
+ * Held while a block larger than PIECE, or a chunk with a head larger than HEAD_MOST, is decoded:
+ * several at a time may need gigabytes.
  */
 static pthread_mutex_t large = PTHREAD_MUTEX_INITIALIZER;
 
-#define HEAD_MOST (16u << 20) /* memory of other heads: that of 800,000 blocks */
+#define HEAD_MOST (16u << 20) /* memory for all other heads: enough for 800,000 blocks */
 
-/* Gives back what took that memory, and the lock. */
+/* Frees that memory, and releases the lock. */
 static void end_large(struct pieces *p)
 {
 	buf_free(&p->b);
@@ -19,8 +19,8 @@ static void end_large(struct pieces *p)
 }
 
 /*
- * What became of bytes of chunk n. Returns 0 if they are given up. Damage in the header of a chunk
- * may look like a method or a format that is not known.
+ * Bytes of chunk n could not be read. Returns 0 if they are given up. Damage in the header of a
+ * chunk may look like an unknown method or format.
  */
 static int judge(struct pieces *p, uint32_t n, uint32_t lo, uint32_t len, int rc)
 {
@@ -30,7 +30,7 @@ static int judge(struct pieces *p, uint32_t n, uint32_t lo, uint32_t len, int rc
 	return 0;
 }
 
-/* A chunk that needs no decoder, however large its blocks are. */
+/* For a chunk that needs no decoder, however large its blocks are. */
 static int take_within(struct pieces *p, struct frame_chunk from)
 {
 	for (uint32_t at = 0; at < from.c->nbytes; at += PIECE) {
@@ -64,8 +64,8 @@ static int take_blocks(struct pieces *p, struct frame_chunk from, bool alone)
 	const struct chunk *c = from.c;
 	bool plain = false;
 	/*
-	 * A checksum of the whole chunk is looked at only by those who read all of it at once. If
-	 * it does not fit, no block can be trusted.
+	 * A checksum of the whole chunk is otherwise verified only when all of it is read at once.
+	 * If it does not match, no block can be trusted.
 	 */
 	int checked = p->lose || chunk_run_of(c, 0, PIECE).n < c->nblocks
 			      ? frame_check_chunk(from) : 0;
@@ -83,7 +83,7 @@ static int take_blocks(struct pieces *p, struct frame_chunk from, bool alone)
 		end_large(p);
 		TRY(rc);
 	}
-	/* Plain bytes are read without the word in front of them. */
+	/* Plain bytes are read without the length word in front of them, so check that, too. */
 	return p->strict && plain ? frame_check_blocks(from, p->s) : 0;
 }
 

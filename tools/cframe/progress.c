@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FIRST 1.0 /* seconds that need no line */
+#define FIRST 1.0 /* seconds before the line appears */
 #define EACH 0.5
 
 static atomic_uint_least64_t files, plain, stored;
@@ -25,7 +25,7 @@ static bool running, ended, shown;
 static double now(void)
 {
 	struct timespec t;
-	clock_gettime(CLOCK_REALTIME, &t); /* that of pthread_cond_timedwait */
+	clock_gettime(CLOCK_REALTIME, &t); /* the clock of pthread_cond_timedwait */
 	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
@@ -45,7 +45,7 @@ void progress_take_back(uint64_t of_plain)
 	atomic_fetch_sub_explicit(&plain, of_plain, memory_order_relaxed);
 }
 
-/* Leaves a terminal alone if another program is in its foreground. */
+/* Does not write to a terminal while another program is in the foreground. */
 static void show(void)
 {
 	double n = (double)plain, of_stored = (double)stored, seconds = now() - start;

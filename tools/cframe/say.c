@@ -19,7 +19,7 @@
 void tool_say(const char *format, ...)
 {
 	char cut[1024];
-	struct buf all = {0}; /* the path in it may be longer than PATH_MAX */
+	struct buf all = {0}; /* a path in it may be longer than PATH_MAX */
 	va_list args, again;
 
 	va_start(args, format);

@@ -24,7 +24,7 @@
 /* Two looks at one mount. */
 struct looks {
 	cJSON *now, *before;
-	double seconds; /* between them; 0: this is the first */
+	double seconds; /* between them; 0: this is the first look */
 };
 
 static double number(const cJSON *in, const char *group, const char *name)
@@ -177,7 +177,7 @@ static void print_table(const char *mountpoint, const struct looks *l)
 	print_times(l);
 }
 
-/* Where there is no mount, anybody may have written what is in the attribute. */
+/* If this is not a mount, anybody may have written the attribute. */
 static void make_printable(cJSON *tree)
 {
 	for (; tree; tree = tree->next) {
@@ -226,7 +226,7 @@ static int print_look(const char *mountpoint, const struct looks *l, struct form
 	if (form.json)
 		return tool_print_json(l->now, form.every > 0 ? JSON_LINE : JSON_LINES);
 	if (form.every > 0 && isatty(STDOUT_FILENO))
-		printf("\033[H\033[J"); /* from the top of an empty screen */
+		printf("\033[H\033[J"); /* clears the screen */
 	print_table(mountpoint, l);
 	return 0;
 }
@@ -243,7 +243,7 @@ static int show(const char *mountpoint, struct form form)
 			rc = print_look(mountpoint, &l, form);
 		cJSON_Delete(l.before);
 		l = (struct looks){.before = l.now};
-		said = fflush(stdout) == 0; /* if not, main tells it */
+		said = fflush(stdout) == 0; /* if not, main reports it */
 		if (rc == 0 && said && again)
 			clock_sleep(clock_from_seconds(form.every));
 	} while (rc == 0 && said && again);
@@ -259,7 +259,7 @@ static bool is_number(const char *word, double *v)
 	return strchr("-.0123456789", *word) && end > word && !*end;
 }
 
-/* "--watch", "--watch 5", or "--watch=5". False: that is not a time, which has been reported. */
+/* "--watch", "--watch 5", or "--watch=5". False: not a valid time, which has been reported. */
 static bool read_watch(char **argv, double *every)
 {
 	bool next = !optarg && argv[optind] && is_number(argv[optind], every);

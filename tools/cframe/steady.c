@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #define TRIES 4
-#define PAUSE (CLOCK_SECOND / 20) /* longer than a step of the clock that stamps files */
+#define PAUSE (CLOCK_SECOND / 20) /* longer than a step of file systems' clocks */
 
 bool stat_is_same(const struct stat *a, const struct stat *b)
 {
@@ -29,7 +29,7 @@ static bool stat_content(int dir, const char *path, struct stat *st)
 	return known;
 }
 
-/* True: the stamp is so old that any write since then would have changed it. */
+/* True: the stamp is old enough that any later write would have changed it. */
 static bool is_settled(struct timespec stamp)
 {
 	uint64_t now = clock_read(CLOCK_REALTIME), then = clock_ns(stamp);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* There may be millions: of a path, its hash will do. */
+/* There may be millions, so the hash of the path stands for the path. */
 struct taker {
 	uint64_t path;
 	dev_t dev;

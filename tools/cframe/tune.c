@@ -1,5 +1,5 @@
 /*
- * Shows what the tuner makes of a file, beside everything that it could have chosen: sizes and
+ * Shows what the tuner chooses for a file, beside everything that it could have chosen: sizes and
  * speeds of real chunks. The facts are collected once, as a JSON tree, and the table is printed
  * from it.
  */
@@ -34,11 +34,11 @@ struct work {
 	struct scratch *s;
 	struct io *io;
 	uint64_t size;
-	uint64_t step; /* from chunk to chunk, bytes */
+	uint64_t step; /* bytes from chunk to chunk */
 	struct tune_goal goal;
 	struct tune_report first; /* of the first chunk */
 	struct pipeline chosen;   /* for the first chunk */
-	struct sum tuned;         /* as a daemon would write: choosing again when it is time */
+	struct sum tuned;         /* as a daemon would write it: choosing again when due */
 	cJSON *changes;           /* where another pipeline begins */
 	double choosing;
 	unsigned nchoices;
@@ -72,7 +72,9 @@ static int measure(struct work *w, struct sum *sum)
 {
 	struct sum first = *sum;
 
-	/* Not counted: it takes memory, and makes tables, which other chunks find there. */
+	/*
+	 * The first run is not counted: it allocates memory and makes tables that later ones reuse.
+	 */
 	if (!sum->bytes)
 		TRY(code(w, &first));
 	TRY(code(w, sum));
@@ -87,7 +89,7 @@ static int load(struct work *w, uint64_t at, struct buf *to)
 	TRY(buf_reserve_fresh(to, n));
 	to->n = n;
 	int rc = io_pread(w->io, at, buf_span(to));
-	return rc == -EBADMSG ? -ESTALE : rc; /* no frame, of which nothing is corrupt */
+	return rc == -EBADMSG ? -ESTALE : rc; /* a plain file got shorter; it is not corrupt */
 }
 
 static bool is_same_pipeline(const struct pipeline *a, const struct pipeline *b)
@@ -107,13 +109,13 @@ static void note_change(struct work *w, uint64_t at)
 	cJSON_AddItemToArray(w->changes, one);
 }
 
-/* As a daemon judges it (policy.h). */
+/* As a daemon decides it (policy.h). */
 static bool deserves_choice(const struct work *w, uint64_t at)
 {
 	return w->chunk.n >= TUNE_MIN || (!at && tune_stands_out(w->s, buf_view(&w->chunk)));
 }
 
-/* Where a daemon would not choose, the report tells what it would have found all the same. */
+/* Even where a daemon would not choose, the report has what it would have found. */
 static int choose(struct work *w, uint64_t at, struct tune_report *r)
 {
 	struct tune_input in = {buf_view(&w->head), buf_view(&w->chunk), at};
@@ -132,7 +134,7 @@ static int choose(struct work *w, uint64_t at, struct tune_report *r)
 	return 0;
 }
 
-/* What the choice for the first chunk says, and all that could have been chosen for it. */
+/* Notes the choice for the first chunk, and all that could have been chosen for it. */
 static void note_first(struct work *w, const struct tune_report *r)
 {
 	uint32_t item = r->period ? r->period : r->hint.record ? r->hint.record : r->hint.item;
@@ -230,7 +232,7 @@ static const char *tuned_pipeline(const cJSON *of)
 		cJSON_GetObjectItem(cJSON_GetObjectItem(of, "tuned"), "pipeline"));
 }
 
-/* What the file has been taken for. */
+/* Prints what the file was taken for. */
 static void print_found(const cJSON *of)
 {
 	const char *format = cJSON_GetStringValue(cJSON_GetObjectItem(of, "format"));

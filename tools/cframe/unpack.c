@@ -14,14 +14,14 @@
 #include <unistd.h>
 
 /*
- * What one row of chunks holds of an array: whole rows of it, one behind the other. Blocks that
- * hold short pieces of rows are put together here, since a call for each piece takes minutes.
+ * What one row of chunks holds of an array: consecutive whole rows. Short pieces of rows, as blocks
+ * hold them, are assembled here, since a call for each piece would take minutes.
  */
 struct band {
-	struct buf b;    /* no bytes: pieces go straight to the file */
+	struct buf b;    /* empty: pieces go straight to the file    */
 	uint64_t at;     /* of its first byte in the array           */
 	uint32_t chunks; /* how many chunks it comes from            */
-	atomic_bool any; /* it has got bytes                         */
+	atomic_bool any; /* it has bytes                             */
 };
 
 struct unpack {
@@ -30,11 +30,11 @@ struct unpack {
 	const struct npy *npy; /* NULL: its bytes as they are */
 	struct band band;
 	int out;
-	bool salvage;               /* damage is no failure */
+	bool salvage;               /* damage is not a failure */
 	atomic_uint_least64_t done; /* decoded bytes */
 	atomic_uint_least64_t lost; /* damaged ones  */
-	atomic_bool any;            /* some were not */
-	atomic_bool unsupported;    /* some of them say that they are of an unknown kind */
+	atomic_bool any;            /* some bytes were not lost */
+	atomic_bool unsupported;    /* some of the lost ones are of an unknown kind */
 };
 
 static int place_run(struct unpack *u, uint64_t at, struct view v)
@@ -47,7 +47,7 @@ static int place_run(struct unpack *u, uint64_t at, struct view v)
 	return 0;
 }
 
-/* Puts bytes of chunk n, from `lo` on, to where they belong. */
+/* Writes bytes of chunk n, from `lo` on, to where they belong. */
 static int place(void *arg, uint32_t n, uint32_t lo, struct view v)
 {
 	struct unpack *u = arg;
@@ -63,8 +63,8 @@ static int place(void *arg, uint32_t n, uint32_t lo, struct view v)
 }
 
 /*
- * A new file has zeros, and so has a band, where nothing is placed. What lies behind the array, in
- * chunks at its ends, is not lost.
+ * A new file and a band have zeros where nothing is placed. Padding in the chunks at the array's
+ * edges does not count as lost.
  */
 static void lose(void *arg, uint32_t n, uint32_t lo, uint32_t len, int rc)
 {
@@ -112,7 +112,7 @@ static int unpack_chunks(struct unpack *u, uint32_t first, uint32_t n)
 #define SHORT_RUN (32u << 10)
 #define BAND_MOST (64u << 20)
 
-/* Held by who has a band: one is enough for all workers, who share its chunks. */
+/* Held while there is a band: one at a time is enough for all workers, which share its chunks. */
 static pthread_mutex_t band_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static uint64_t band_len(const struct ndarray *a)
@@ -120,7 +120,7 @@ static uint64_t band_len(const struct ndarray *a)
 	return min_u64(a->chunkshape[0], a->shape[0]) * (a->nbytes / a->shape[0]);
 }
 
-/* True: it pays, and it is not too large. */
+/* True: a band pays off, and is not too large. */
 static bool wants_band(const struct ndarray *a)
 {
 	return a->ndim && ndarray_locate(a, 0).len < SHORT_RUN && band_len(a) <= BAND_MOST;
@@ -179,7 +179,7 @@ int unpack_frame(struct frame *f, bool array, struct pool *pool, int out, uint64
 	u.npy = array ? &npy : NULL;
 	if (rc >= 0)
 		rc = unpack(&u, array ? npy.size : frame_size(f));
-	if (rc >= 0 && u.unsupported && !u.any) /* that is no damage, it seems */
+	if (rc >= 0 && u.unsupported && !u.any) /* then it is probably not damage */
 		rc = UNSUPPORTED("any chunk of the file", frame_nchunks(f));
 	npy_deinit(&npy);
 	if (rc < 0)

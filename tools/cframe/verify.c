@@ -1,4 +1,4 @@
-/* Verifies frames: everything that each says about itself. */
+/* Verifies frames: everything that can be checked. */
 #include "args.h"
 #include "cframe.h"
 #include "crew.h"
@@ -27,33 +27,33 @@
 #include <unistd.h>
 
 /*
- * One thread walks, and hands each frame to the workers. It also prints what they find, in the
- * order of the walk, so that a second run says the same.
+ * One thread walks the tree, and hands each frame to the workers. It also prints what they find, in
+ * the order of the walk, so that a second run prints the same.
  */
 struct verify {
 	struct pool *pool;
 	pthread_mutex_t lock;      /* for job.done                  */
-	pthread_cond_t done;       /* a job is                      */
+	pthread_cond_t done;       /* a job is done                 */
 	struct job *first, **last; /* in the order of the walk      */
-	unsigned jobs;             /* in that list                  */
-	unsigned frames;           /* that this walk has found      */
+	unsigned jobs;             /* how many are in that list     */
+	unsigned frames;           /* found by the present walk     */
 	unsigned depth;            /* of the walk                   */
 	dev_t dev;                 /* of its directories            */
 	unsigned bad;              /* frames and others with a line */
 };
 
-/* A frame, or something else that is reported in its turn. */
+/* A frame to verify, or another line that is reported in its turn. */
 struct job {
 	struct pool_job job;
 	struct verify *v;
 	struct job *next;
-	int dir; /* owned: where `path` begins; or AT_FDCWD */
+	int dir; /* to which `path` is relative; owned, or AT_FDCWD */
 	char *path;
-	char *name;   /* what it is called in reports   */
-	bool in_tree; /* nobody has named it: it may go */
+	char *name;   /* its name in reports            */
+	bool in_tree; /* found by a walk: it may vanish */
 	struct findings found;
 	bool vanished;
-	bool done; /* under v->lock; then no thread has it any more */
+	bool done; /* under v->lock; no worker uses it any more */
 };
 
 /* A frame that is being decoded. */
@@ -77,7 +77,7 @@ static void note_of_all(struct job *j, int rc)
 	findings_add(&j->found, FINDING_OF_ALL, tool_err_text(rc, why));
 }
 
-/* The bytes are not needed: that they could be decoded is enough. */
+/* The bytes are not needed: it is enough that they can be decoded. */
 static int pass(void *arg, uint32_t n, uint32_t lo, struct view v)
 {
 	struct decoded *d = arg;
@@ -86,7 +86,7 @@ static int pass(void *arg, uint32_t n, uint32_t lo, struct view v)
 	return 0;
 }
 
-/* A chunk that is broken is noted. Negative: it could not be looked at. */
+/* Notes a broken chunk. Negative: it could not be checked. */
 static int decode_chunk(void *arg, uint32_t n)
 {
 	struct decoded *d = arg;
@@ -119,7 +119,7 @@ static int decode(struct job *j, struct frame *f)
 	if (rc >= 0 && frame_went_back(f))
 		findings_add(&j->found, FINDING_OF_ALL,
 			     "corrupt: torn: shown as of its newest whole root");
-	if (rc < 0 || findings_any(&j->found)) /* it may be looked at once more */
+	if (rc < 0 || findings_any(&j->found)) /* it may be checked once more */
 		progress_take_back(d.bytes);
 	return rc;
 }
@@ -150,8 +150,8 @@ static int check_metalayers(struct job *j, const struct frame *f)
 }
 
 /*
- * Of a frame that is named like an array: a mount could not show it as one. That it is none, that
- * its items are elsewhere, or that NumPy has no such, is no damage.
+ * For a frame that is named like an array: fails if a mount could not show it as one. That it is
+ * not an array, is sparse, or has items that NumPy does not support is not damage.
  */
 static int check_array(const struct job *j, const struct frame *f)
 {
@@ -165,8 +165,8 @@ static int check_array(const struct job *j, const struct frame *f)
 }
 
 /*
- * True: a power cut may leave no more of a file that was created and never synced; a mount shows an
- * empty file.
+ * True: all that a power cut may leave of a file that was created and never synced; a mount shows
+ * an empty file.
  */
 static bool is_empty_file(const struct job *j)
 {
@@ -219,7 +219,7 @@ static void run(struct pool_job *job)
 		findings_add(&j->found, FINDING_OF_ALL,
 			     "is being written, and could not be checked meanwhile");
 	}
-	if (j->in_tree && j->vanished) /* somebody has removed it */
+	if (j->in_tree && j->vanished) /* it was removed meanwhile */
 		findings_clear(&j->found);
 	else
 		progress_file();
@@ -247,7 +247,7 @@ static bool is_done(struct verify *v, const struct job *j, bool wait)
 	return done;
 }
 
-/* Prints what was found so far. Waits until no more than so many jobs are left. */
+/* Prints what was found so far, and waits until at most `leave` jobs are left. */
 static void report(struct verify *v, unsigned leave)
 {
 	struct job *j;
@@ -283,7 +283,7 @@ static struct job *job_new(struct verify *v, const char *path, const char *name)
 	return NULL;
 }
 
-/* Waits for its turn, too. */
+/* Appends the job to the list; waits first while there are too many. */
 static void enter(struct verify *v, struct job *j)
 {
 	report(v, workbench_files(v->depth) - 1);
@@ -310,8 +310,8 @@ static void add_errno(struct verify *v, const char *name, int error)
 }
 
 /*
- * Hands a file to the workers, by its path from AT_FDCWD or from a directory of the walk, which is
- * held: the walk closes it. Its problems are reported by `name`.
+ * Hands a file to the workers, by its path relative to AT_FDCWD or to a directory of the walk; that
+ * is duplicated, since the walk closes its own. Problems are reported under `name`.
  */
 static void add(struct verify *v, int dir, const char *path, const char *name)
 {
@@ -319,7 +319,7 @@ static void add(struct verify *v, int dir, const char *path, const char *name)
 
 	if (!j)
 		return;
-	report(v, workbench_files(v->depth) - 1); /* before there is one more descriptor */
+	report(v, workbench_files(v->depth) - 1); /* before one more descriptor is opened */
 	j->in_tree = dir != AT_FDCWD;
 	if (j->in_tree)
 		j->dir = fcntl(dir, F_DUPFD_CLOEXEC, 0);
@@ -342,12 +342,12 @@ static void verify_subdirectory(struct verify *v, int dir, const char *name, con
 	report(v, workbench_files(v->depth) - 1); /* as in add() */
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) {
-		if (errno != ENOENT) /* else somebody has removed it */
+		if (errno != ENOENT) /* else it was removed meanwhile */
 			add_errno(v, path, errno);
 		return;
 	}
 	int rc = frame_probe_sparse(fd, &info);
-	err_clear(); /* that it is none is no reason of a later failure */
+	err_clear(); /* not the reason for a later failure */
 	if (rc >= 0) { /* of a damaged one the walk finds the index */
 		v->frames++;
 		add(v, dir, name, path);
@@ -425,10 +425,7 @@ static void verify_tree(struct verify *v, const char *directory)
 		tool_say("%s: no frames are there", directory);
 }
 
-/*
- * True: the directory shows plain files whose frames are elsewhere, so nothing of them would be
- * checked.
- */
+/* True: the directory shows plain files whose frames are elsewhere, so nothing would be checked. */
 static bool is_in_mount(const char *directory)
 {
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -458,7 +455,7 @@ int verify_main(int argc, char **argv)
 		return 1;
 	if (argc == optind)
 		return tool_usage(argv[0]);
-	log_init(LOG_LEVEL_ERR, LOG_SINK_STDERR); /* a torn frame is a line of the report */
+	log_init(LOG_LEVEL_ERR, LOG_SINK_STDERR); /* a torn frame has its line in the report */
 	pthread_mutex_init(&v.lock, NULL);
 	pthread_cond_init(&v.done, NULL);
 	int rc = workbenches_open(&v.pool, pool_cores(), WORKBENCH_SPACE);

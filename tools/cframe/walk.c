@@ -16,7 +16,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* Appends a name to a path, and a 0 behind that. Returns the length before. */
+/* Appends a name to a path, with a NUL after it. Returns the length before. */
 static size_t path_push(struct buf *path, const char *name)
 {
 	size_t before = path->n;
@@ -97,9 +97,9 @@ bool is_behind_target(const struct walk *w, int dir)
 static void walk_subdirectory(struct walk *w, struct listing *l, const struct entry *e,
 			      struct folder *parent, const char *name)
 {
-	bool same = e->st.st_ino == w->root.st_ino; /* as the target: perhaps */
+	bool same = e->st.st_ino == w->root.st_ino; /* perhaps the target itself */
 	if (same && e->st.st_dev == w->root.st_dev)
-		return; /* it is where the files go, and the copy itself without end */
+		return; /* it is where the files go: it would be copied into itself without end */
 	if (e->st.st_dev != w->dev) {
 		walk_say(w, "is another file system, and left out");
 		return;
@@ -141,7 +141,7 @@ static void walk_entry(struct walk *w, struct listing *l, struct entry *e, struc
 	if (e->rc < 0)
 		walk_say_rc(w, e->rc);
 	else if (!is_admitted(w, &i))
-		; /* which is said */
+		; /* which was reported */
 	else if (directory)
 		walk_subdirectory(w, l, e, folder, name);
 	else if (item_may_make(w, l, e, &i))
@@ -178,8 +178,9 @@ static struct folder *root_folder(struct walk *w)
 }
 
 /*
- * A target that was made for all of a directory gets its attributes: it may be closed to others, at
- * once. But what others may write to, with a sticky bit perhaps, is theirs only when all is done.
+ * A target that was made for the whole of a directory gets its attributes. It may have to be closed
+ * to others, so at once; but it becomes writable for others, perhaps with a sticky bit, only when
+ * all is done.
  */
 static void make_root_like(struct folder *root, int from)
 {
@@ -213,7 +214,7 @@ void walk_one(struct walk *w, struct listing *l, struct entry *e)
 
 /*
  * Resolves a path of the command line, following symlinks: sets s->name and s->whole. *where is the
- * complete path of the directory, or of the file.
+ * resolved path of the directory, or of the file.
  */
 static int find_source(const struct walk *w, const char *path, struct source *s,
 		       char where[static PATH_MAX])
@@ -224,7 +225,7 @@ static int find_source(const struct walk *w, const char *path, struct source *s,
 	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) {
 		if (realpath(path, real))
 			path = real;
-		else if (stat(path, &st) == 0) /* a pipe without a name: /dev/stdin */
+		else if (stat(path, &st) == 0) /* an unnamed pipe: /dev/stdin */
 			return -ESPIPE;
 	}
 	if (strlen(path) >= PATH_MAX)
@@ -269,8 +270,8 @@ void walk_open_source(struct walk *w, const char *path, struct source *s)
 }
 
 /*
- * Those that have no sync of their own behind syncfs(2): the server gets the data at most. Its
- * fsync is another request. (Their numbers, which the headers of Linux 5.10 lack in part.)
+ * True: syncfs(2) does not reach the disk there: at most the server gets the data. An fsync does.
+ * (Some of these numbers are missing in the headers of Linux 5.10.)
  */
 static bool is_remote(const struct statfs *fs)
 {
@@ -298,8 +299,8 @@ bool walk_sync_reaches(const struct walk *w, dev_t dev)
 }
 
 /*
- * The name of a target that was made. A directory that may not be read takes no sync: then that of
- * the target has to do.
+ * Syncs the name of a target that was made. A directory that we may not read cannot be synced: then
+ * the sync of the target has to do.
  */
 static int sync_above(const struct walk *w)
 {
@@ -315,8 +316,9 @@ static int sync_above(const struct walk *w)
 int walk_sync(struct walk *w)
 {
 	/*
-	 * Where each file and directory was synced by itself, syncfs(2) could only tell what others
-	 * have met there: of FUSE, EINTR when a program was killed that was about to set a time.
+	 * Where each file and directory was synced by itself, syncfs(2) could only report what
+	 * other programs have met there: on FUSE, EINTR after a program was killed while setting a
+	 * time.
 	 */
 	if (w->is_remote)
 		return w->made_root ? sync_above(w) : 0;
@@ -337,7 +339,7 @@ int walk_init(struct walk *w, const struct walk_ops *ops, const char *where, str
 	look_at_file_system(w);
 	draft_end_with_signals();
 	drafts_remove_left(w->target.root);
-	(void)path_push(&w->from, ""); /* both have a 0 from here on */
+	(void)path_push(&w->from, ""); /* both are terminated from here on */
 	(void)path_push(&w->to, "");
 	return 0;
 }
@@ -353,7 +355,7 @@ void walk_deinit(struct walk *w)
 	if (w->current)
 		printf("%" PRIu64 " up to date, %" PRIu64 " made\n", w->current, w->made);
 	if (w->made_root && w->failed)
-		(void)rmdir(w->where); /* unless there is something in it */
+		(void)rmdir(w->where); /* unless it has entries */
 	links_deinit(&w->target.links);
 	takers_deinit(&w->target.takers);
 	buf_free(&w->from);

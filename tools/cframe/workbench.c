@@ -7,9 +7,9 @@
 static pthread_key_t key;
 
 /*
- * A file has two descriptors, its own and that of its source, and one more for a moment, and may be
- * the last user of that of its directory. A level of the tree has two. Beside these there are the
- * standard ones, those of the source, the target and its folder, and a few for a moment, as when a
+ * A file takes two descriptors, its own and its source's, and one more briefly, and may be the last
+ * user of its directory's. A level of the tree takes two. In addition there are the standard ones,
+ * those of the source, the target and its folder, and a few that are open briefly, as when a
  * directory is listed.
  */
 #define FILE_FDS 4
@@ -39,11 +39,11 @@ static void workbench_free(void *p)
 	mem_free(b);
 }
 
-#define OTHER_SPACE (32u << 20) /* of the program, and of whatever else it does */
+#define OTHER_SPACE (32u << 20) /* for the program, and for whatever else it does */
 
 /*
- * Of a limited address space (ulimit -v, as batch systems have it) malloc would take 64 MiB for
- * each thread, and there may be many processors.
+ * Where the address space is limited (ulimit -v, as in batch systems): malloc would take 64 MiB of
+ * it for each thread, and there may be many processors.
  */
 static unsigned fit_space(unsigned n, uint64_t each)
 {
@@ -75,7 +75,7 @@ void workbenches_close(struct pool *pool)
 	if (!pool)
 		return;
 	pool_close(pool);
-	workbench_free(pthread_getspecific(key)); /* that of this thread, if it did the work */
+	workbench_free(pthread_getspecific(key)); /* this thread's, if it did the work */
 	(void)pthread_key_delete(key);
 }
 
