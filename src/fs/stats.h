@@ -21,9 +21,9 @@ enum stats_count {
 	STATS_FROM_READAHEAD,                  /* decoded before anybody asked for it   */
 	STATS_FROM_MISS,                       /* decoded now                           */
 	STATS_READ_BYTES,                      /* of frames, sent to the kernel         */
-	STATS_PLAIN_READ_BYTES,                /* of plain files, as requested */
-	STATS_PRELOADED,                       /* files, put into the kernel on open */
-	STATS_PUSHED_BYTES,                    /* of frames, put into the kernel */
+	STATS_PLAIN_READ_BYTES,                /* of plain files, as requested          */
+	STATS_PRELOADED,                       /* files, put into the kernel on open    */
+	STATS_PUSHED_BYTES,                    /* of frames, put into the kernel        */
 	STATS_WRITE_BYTES,                     /* of frames, from the kernel            */
 	STATS_PLAIN_WRITE_BYTES,
 	STATS_CHUNKS_ENCODED,

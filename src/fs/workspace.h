@@ -2,8 +2,8 @@
  * What a thread needs to work on data: a codec scratch, and buffers that are reused. Made on first
  * use by a thread and freed when the thread ends; libfuse's threads come and go.
  *
- * A function that takes a workspace names the buffer in which it leaves its result. That is valid
- * until the next call that uses the same buffer.
+ * A function that takes a workspace leaves its result in the buffer that its comment names. It is
+ * valid until the next call that uses the same buffer.
  */
 #ifndef FS_WORKSPACE_H
 #define FS_WORKSPACE_H

@@ -6,7 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define THREADS 8      /* at a time, including the caller */
+#define THREADS 8      /* at a time, including the caller                          */
 #define THREAD_NAMES 4 /* names per thread: starting one takes as long as some reads */
 #define THREAD_FDS 512 /* per thread, of the daemon's limit, as it uses two or three */
 

@@ -31,7 +31,7 @@
 
 struct arrivals {
 	struct missing gaps, blank, refused;
-	uint32_t refusals;     /* how many times bytes were refused ... ...               */
+	uint32_t refusals;     /* how many times bytes were refused ...                  */
 	int error;             /* ... with which error the last time ...                  */
 	uint64_t refused_at;   /* ... and when (meter_now)                                */
 	uint64_t passed;       /* a while later, bytes up to here were written            */

@@ -127,8 +127,8 @@ void dirty_cut(struct dirty_chunk *c, uint32_t len);
 void dirty_put_back_take(struct file *f, struct dirty_chunk *c);
 
 /*
- * Frees a chunk that is in no set. dirty_free_stored: of which the frame has the bytes now; under
- * the lock.
+ * Frees a chunk that is in no set. dirty_free_stored: one whose bytes the frame has now; under the
+ * lock.
  */
 void dirty_free(struct file *f, struct dirty_chunk *c);
 void dirty_free_stored(struct file *f, struct dirty_chunk *c);

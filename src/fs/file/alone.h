@@ -16,8 +16,8 @@ void file_enter_alone(struct file *f);
 void file_leave_alone(struct file *f);
 
 /*
- * Makes the file end at `size`. A growth is a hole; nothing beyond `size` is missing any more
- * (arrivals.h). -EFBIG.
+ * Makes the file end at `size`. What it grows by is a hole; nothing beyond `size` is missing any
+ * more (arrivals.h). -EFBIG.
  */
 NODISCARD int file_truncate(struct file *f, uint64_t size);
 

@@ -107,7 +107,7 @@ static int sync_gated(struct file *f, enum durability how)
 	/* even a clean commit may touch the file: its mtime is kept in every case */
 	times_hold(f->inode, f->fd);
 	int rc = file_drain(f);
-	if (rc == -EIO) /* what one chunk lies over cannot be read: the others need not wait */
+	if (rc == -EIO) /* one chunk's old bytes cannot be read: the others need not wait */
 		IGNORE(file_commit_gated(f, COMMIT_PART));
 	TRY(rc);
 	if (file_has_refused(f))
