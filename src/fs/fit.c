@@ -40,8 +40,8 @@ static void tell_too_little(const struct options *o, uint64_t limit)
 	uint64_t most = o->cache + o->dirty_max + MEMORY_THREADS;
 
 	if (limit < most)
-		log_warn("up to %llu MiB of memory may be needed, and %llu are available: with "
-			 "many requests at once it may be killed",
+		log_warn("up to %llu MiB of memory may be needed, and the limit is %llu: with many "
+			 "requests at once the daemon may be killed",
 			 (unsigned long long)most >> 20, (unsigned long long)limit >> 20);
 }
 

@@ -159,7 +159,7 @@ def test_a_link_that_fails(work, command):
             if fault.came() and fault.last() == "linkat":
                 yield got.returncode, got.stderr, there, len(files)
 
-    why = "not all hard links can be made, and what they would name is copied"
+    why = "not all hard links can be made, and the files are copied instead"
     copied = (0, f"cframe: {made}: {why}: Operation not permitted\n", names, 2)
     assert set(map(str, run(errno.EPERM))) == {str(copied)}
     for name, failed in zip(names[1:], run(errno.ENOSPC), strict=True):
@@ -207,8 +207,8 @@ def test_the_first_name_of_a_file_is_made_anew(work, command):
     a.unlink()
     d.unlink()
     assert cframe(command, *args) == (
-        f"cframe: {made}: not all hard links are there, and what is up to date stays a file of "
-        "its own; --force replaces it\n"
+        f"cframe: {made}: not all hard links exist, and files that are up to date stay "
+        "separate; --force replaces them\n"
     )
     assert a.samefile(d) and b.samefile(c) and not a.samefile(b)
     assert cframe(command, "--force", *args) == ""
@@ -230,12 +230,12 @@ def test_links_that_are_missing_and_links_that_cannot_be_made(root, work, comman
         return cframe(command, *source)
 
     copied = (
-        f"cframe: {made}: not all hard links can be made, and what they would name is copied: "
+        f"cframe: {made}: not all hard links can be made, and the files are copied instead: "
         "Invalid cross-device link\n"
     )
     apart = (
-        f"cframe: {made}: not all hard links are there, and what is up to date stays a file of "
-        "its own; --force replaces it\n"
+        f"cframe: {made}: not all hard links exist, and files that are up to date stay "
+        "separate; --force replaces them\n"
     )
     with small_disk(made / "sub"):
         assert run() == copied

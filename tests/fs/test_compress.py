@@ -136,7 +136,7 @@ def test_there_and_back(what, chunk, workers):
         plain, made = os.path.join(work, "plain"), os.path.join(work, "made")
         plant(os.fsencode(plain), what)
         assert compress(f"--chunksize={chunk}", workers, plain, made) == ""
-        none = f"cframe: {made}: no frames are there\n"
+        none = f"cframe: {made}: contains no frames\n"
         assert cframe("verify", made) == ("" if any(map(is_frame, Path(made).rglob("*"))) else none)
         assert_same(extracted(made, os.path.join(work, "back")), plain)
 
@@ -200,7 +200,7 @@ def test_usage(tmp_path):
     for args, why in [
         (["--bogus=1"], "'--bogus=1': unknown"),
         (["-x"], "'-x': unknown"),
-        (["--c=lz4"], "'--c=lz4': is short for several"),
+        (["--c=lz4"], "'--c=lz4': is ambiguous"),
         (["-j0"], "0 is not from 1 to 256"),
         (["--level=10"], "from 0 to 9"),
         (["--level=auto"], "auto is for mounts"),

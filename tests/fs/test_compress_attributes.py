@@ -203,7 +203,9 @@ def test_a_target_without_attributes(with_extras, tmp_path, root):
         pytest.skip("no ramfs can be mounted")
     try:
         said = compress(with_extras, tmp_path / "disk")
-        assert said.startswith(f"cframe: {tmp_path}/disk: its file system takes no such extended")
+        assert said.startswith(
+            f"cframe: {tmp_path}/disk: its file system does not support extended"
+        )
         assert said.count("\n") == 1 and (tmp_path / "disk/sub/b.b2frame").exists()
     finally:
         subprocess.run(["umount", tmp_path / "disk"], check=True)

@@ -25,9 +25,9 @@ def test_what_is_there_stays(full, tmp_path):
     before = sorted(os.listdir(tmp_path))
     said = compress(full, made, code=1)
     assert f"cframe: {made}/big.b2frame: is there already; --force replaces it\n" in said
-    assert f"cframe: {made}/sub: is there already, and no directory\n" in said
+    assert f"cframe: {made}/sub: is there already, and is not a directory\n" in said
     assert f"cframe: {made}/dangling: is there already; --force replaces it\n" in said
-    beside = "would stand beside {}, which has its name in a mount\n"
+    beside = "would stand beside {}, which has the same name in a mount\n"
     holes = f"cframe: {made}/holes.b2frame: {beside.format('holes.b2f')}"
     third = f"cframe: {made}/third name of big.b2frame: {beside.format('third name of big')}"
     assert holes in said and third in said
@@ -235,7 +235,7 @@ def test_a_target_named_like_a_frame(tmp_path):
     plain, frame = tmp_path / "x", tmp_path / "x.b2frame"
     plain.write_bytes(DATA)
     assert compress(plain, frame, code=1) == (
-        f"cframe: {frame}: is the name of a frame; the last word is the directory for frames\n"
+        f"cframe: {frame}: is the name of a frame; the last argument is the directory for frames\n"
     )
     assert os.listdir(tmp_path) == ["x"]
     frame.mkdir()
@@ -261,7 +261,7 @@ def test_two_sources_with_one_name(tmp_path):
     (tmp_path / "directory/x/inside").touch()
     (tmp_path / "link/x").symlink_to("nowhere")
     (tmp_path / "link/y.b2frame").symlink_to("nowhere")
-    beside = "would stand beside {}, which has its name in a mount\n"
+    beside = "would stand beside {}, which has the same name in a mount\n"
     for first, second in [("file", "directory"), ("file", "link"), ("directory", "file")]:
         made = tmp_path / f"{first} {second}"
         there, at = ("x", "x.b2frame") if second == "file" else ("x.b2frame", "x")
@@ -366,6 +366,6 @@ def test_another_file_system_in_the_target(full, tmp_path, root):
     made = tmp_path / "made"
     made.mkdir()
     with small_disk(made / "sub", "64M"):
-        why = "not all hard links can be made, and what they would name is copied"
+        why = "not all hard links can be made, and the files are copied instead"
         assert compress(full, made) == f"cframe: {made}: {why}: Invalid cross-device link\n"
         assert (made / "sub/text 31.b2frame").exists()

@@ -117,7 +117,7 @@ def test_a_sparse_frame_whose_directory_does_not_change(work, blosc2):
 
 def test_a_directory_is_what_a_mount_shows(full):
     m, plain = full, full.work / "plain"
-    why = "is named like a frame, and taken as it is: it is none, or another file has its name"
+    why = "is named like a frame, but copied as it is: it is not one, or another file has its name"
     assert extract("-C", plain, m.backing) == f"cframe: {m.backing}/broken.b2frame: {why}\n"
     m.start()
     assert_same(plain, m.mnt)
@@ -225,7 +225,7 @@ def test_what_is_there_stays(full):
     said = extract("-C", plain, m.backing, code=1)
     for name in ("big", "plain.txt"):
         assert f"cframe: {plain}/{name}: is there already; --force replaces it\n" in said
-    assert f"cframe: {plain}/sub: is there already, and no directory\n" in said
+    assert f"cframe: {plain}/sub: is there already, and is not a directory\n" in said
     assert (plain / "big").read_bytes() == b"mine" and (plain / "plain.txt").is_symlink()
     assert (plain / "a1.npy").exists(), "the others go on"
     assert sorted(os.listdir(m.work)) == before, "nothing is written through a link"
@@ -255,7 +255,7 @@ def test_onto_itself(tmp_path):
     own = (tmp_path / "x").stat().st_ino
     for path, where in ("x", tmp_path), ("to", tmp_path), ("x", tmp_path / "there"):
         said = extract("--force", "-C", where, tmp_path / path, code=1)
-        assert said == f"cframe: {where}/x: is what it would be made of, and stays\n"
+        assert said == f"cframe: {where}/x: is the source itself, and stays\n"
     assert extract("-C", tmp_path, tmp_path / "x") == ""
     assert (tmp_path / "x").stat().st_ino == (tmp_path / "y").stat().st_ino == own
 
@@ -563,7 +563,7 @@ def test_a_full_disk_and_a_torn_frame(mount, root):
     plain = m.work / "plain"
     with small_disk(plain):
         assert extract("-C", plain, m.backing, code=1) == (
-            f"cframe: {m.stored('x')}: its newest state is torn; the one before is taken\n"
+            f"cframe: {m.stored('x')}: its newest state is torn; the one before is extracted\n"
             f"cframe: {plain}/x: No space left on device\n"
         )
 

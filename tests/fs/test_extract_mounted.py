@@ -43,7 +43,7 @@ def test_a_frame_does_not_replace_the_file_that_shows_it(mount):
             f.flush()
             frame = m.backing / d / "x.b2frame"
             said = cframe("extract", "--force", "-C", m.mnt / d, frame, code=1)
-        assert f"cframe: {m.mnt / d}/x: is what it would be made of, and stays\n" in said
+        assert f"cframe: {m.mnt / d}/x: is the source itself, and stays\n" in said
         assert (m.mnt / d / "x").read_bytes() == b"new"
     os.sync()
     said = cframe("extract", "--force", "-C", m.mnt / "sub", m.backing / "x.b2frame", code=1)

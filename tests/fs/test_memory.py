@@ -25,8 +25,8 @@ MiB = 1 << 20
 BESIDE = 64 * MiB  # docs/LIMITS.md, Memory
 READS = 4 if SLOWNESS == 1 else 1  # of each reader
 SMALLER = 1 if SLOWNESS == 1 else 4  # bounds of memory, and what is held to them
-LARGE = r"h.b2frame: chunk \d+: to read a block of \d+ bytes takes \d+ MiB of memory"
-WRITE = r"h.b2frame: its chunks have \d+ bytes: to write to it takes"
+LARGE = r"h.b2frame: chunk \d+: reading a block of \d+ bytes takes \d+ MiB of memory"
+WRITE = r"h.b2frame: its chunks have \d+ bytes: writing to it takes"
 F = blosc2.Filter
 
 
@@ -66,7 +66,7 @@ def test_a_block_that_is_too_large(mount):
     for at in (0, 50 * MiB, 100 * MiB - 4096):
         assert error_of(read, m.mnt / "h", at) == "EFBIG"
     m.expect_log(LARGE)
-    assert len([line for line in m.log_text().splitlines() if "to read a block" in line]) == 1
+    assert len([line for line in m.log_text().splitlines() if "reading a block" in line]) == 1
     (m.mnt / "other").write_bytes(b"other")
     assert (m.mnt / "other").read_bytes() == b"other"
     held_to(m, 16 * MiB + BESIDE)
@@ -328,7 +328,7 @@ def test_each_of_both_is_told(mount):
         assert error_of(os.open, m.mnt / "h", os.O_RDWR) == "EFBIG"
     m.expect_log(LARGE)
     m.expect_log(WRITE)
-    assert len([line for line in m.log_text().splitlines() if "to write to it" in line]) == 1
+    assert len([line for line in m.log_text().splitlines() if "writing to it" in line]) == 1
     m.unmount()
 
 
@@ -341,7 +341,7 @@ def test_a_removed_file_with_chunks_that_are_too_large_is_told_as_such(mount):
     fd = os.open(m.mnt / "h", os.O_RDONLY)
     os.unlink(m.mnt / "h")
     assert error_of(os.open, f"/proc/self/fd/{fd}", os.O_RDWR) == "EFBIG"
-    m.expect_log(r"\(deleted file\): its chunks have 20971520 bytes: to write to it takes")
+    m.expect_log(r"\(deleted file\): its chunks have 20971520 bytes: writing to it takes")
     os.close(fd)
 
 
@@ -352,7 +352,7 @@ def test_chunks_that_are_too_large_to_be_written(mount):
     m.start()
     m.allow(WRITE)
     assert error_of(os.open, m.mnt / "h", os.O_RDWR) == "EFBIG"
-    m.expect_log("h.b2frame: its chunks have 20971520 bytes: to write to it takes -o dirty_max=40M")
+    m.expect_log("h.b2frame: its chunks have 20971520 bytes: writing to it takes -o dirty_max=40M")
     assert error_of(os.truncate, m.mnt / "h", 30 * MiB + 1) == "EFBIG"
     assert right(m.mnt / "h", 39 * MiB)
     m.remount("cache=16M,dirty_max=40M")

@@ -93,7 +93,7 @@ def test_memory_of_a_container(shell, files, options):
     said = "memory is limited" in got.stderr
     assert got.returncode == 0 and said == (SMALL in files.values()), got.stderr
     assert not said or "limited to 128 MiB: cache 32, dirty_max 16" in got.stderr
-    told = "72 MiB of memory may be needed, and 64 are available" in got.stderr
+    told = "72 MiB of memory may be needed, and the limit is 64" in got.stderr
     assert told == (LESS in files.values()), got.stderr
 
 

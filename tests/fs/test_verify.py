@@ -514,7 +514,7 @@ def test_where_nothing_is_checked_this_is_said(mount, tmp_path):
     for path in (m.mnt, m.mnt / "d"):
         assert verify(path) == (1, f"{path}: is in a mount: name the backing directory\n")
     (tmp_path / "plain").touch()
-    assert verify(tmp_path) == (0, f"cframe: {tmp_path}: no frames are there\n")
+    assert verify(tmp_path) == (0, f"cframe: {tmp_path}: contains no frames\n")
 
 
 def test_a_mount_whose_daemon_is_gone(mount):

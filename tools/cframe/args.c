@@ -54,7 +54,7 @@ int args_next(int argc, char **argv, const char *letters, const struct option *n
 	else if (optopt && has_val(names, optopt))
 		why = "takes no value";
 	else if (!optopt && is_short_for_several(word, names))
-		why = "is short for several";
+		why = "is ambiguous";
 	tool_say("option '%s': %s; see cframe %s --help", word, why, argv[0]);
 	return ARGS_WRONG;
 }

@@ -149,8 +149,8 @@ static bool may_stand(struct walk *w, const struct item *i)
 		taken = frame_is_hidden(dir, i->name, other);
 	/* Even with --force, which only replaces what has the same name in the target. */
 	if (taken) {
-		snprintf(why, sizeof why, "would stand beside %s, which has its name in a mount",
-			 other);
+		snprintf(why, sizeof why,
+			 "would stand beside %s, which has the same name in a mount", other);
 		item_say_taken(w, i, why);
 	}
 	return !taken;
@@ -290,8 +290,8 @@ static bool is_for_one_file(const char *where)
 static int run(struct compress *c, char **source, const char *where)
 {
 	if (is_for_one_file(where)) {
-		tool_say("%s: is the name of a frame; the last word is the directory for frames",
-			 where);
+		tool_say("%s: is the name of a frame; the last argument is the directory for "
+			 "frames", where);
 		return 1;
 	}
 	int rc = walk_init(&c->walk, &ops, where,

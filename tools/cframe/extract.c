@@ -80,7 +80,7 @@ static int open_source(struct job *j)
 		return 0;
 	TRY(open_frame(j->in, i->kind, &j->frame));
 	if (frame_went_back(j->frame))
-		tool_say("%s: its newest state is torn; the one before is taken", i->from);
+		tool_say("%s: its newest state is torn; the one before is extracted", i->from);
 	return 0;
 }
 
@@ -233,8 +233,8 @@ static bool show(struct walk *w, struct listing *l, struct entry *e,
 	x->beside = false;
 	if (shown && e->rc == 0 && S_ISREG(e->st.st_mode) && e->kind == NODE_PLAIN &&
 	    names_may_be(e->name, S_IFREG) != NODE_PLAIN) {
-		walk_note(w, "is named like a frame, and taken as it is: it is none, or another "
-			     "file has its name");
+		walk_note(w, "is named like a frame, but copied as it is: it is not one, or "
+			     "another file has its name");
 		/* it may have been a frame, of which nothing can be salvaged */
 		w->failed |= x->salvage;
 	}

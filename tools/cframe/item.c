@@ -60,8 +60,8 @@ void item_say_extras(struct walk *w, const struct item *i, const struct extras *
 	char text[TOOL_TEXT_MAX];
 	if (x->rc == -EOPNOTSUPP) {
 		if (!atomic_flag_test_and_set(&w->told_extras))
-			tool_say("%s: its file system takes no such extended attributes or ACLs as "
-				 "some of the files have: they are left out",
+			tool_say("%s: its file system does not support extended attributes or ACLs "
+				 "that some of the files have: they are left out",
 				 w->where);
 	} else if (x->rc < 0) {
 		tool_say("%s: not all extended attributes were kept: %s", i->from,
@@ -138,8 +138,8 @@ static void note_current(struct walk *w, const struct item *i, const struct stat
 	bool same = links_add(&w->target.links, &i->st, i->kind, i->to, there);
 	pthread_mutex_unlock(&w->lock);
 	if (!same && !w->told_apart)
-		tool_say("%s: not all hard links are there, and what is up to date stays a file of "
-			 "its own; --force replaces it", w->where);
+		tool_say("%s: not all hard links exist, and files that are up to date stay "
+			 "separate; --force replaces them", w->where);
 	w->told_apart |= !same;
 }
 
@@ -175,7 +175,7 @@ bool item_may_make(struct walk *w, struct listing *l, const struct entry *e, str
 
 	i->replace = w->target.force;
 	if (i->replace && !is_new && is_itself(w, l, e, i)) {
-		item_say_taken(w, i, "is what it would be made of, and stays");
+		item_say_taken(w, i, "is the source itself, and stays");
 		return false;
 	}
 	if (i->replace || is_new) {
@@ -248,8 +248,8 @@ static int make_hard_link(struct walk *w, const struct entry *e, struct item *i)
 	if (rc >= 0 || !means_a_copy(rc))
 		return rc;
 	if (!w->told_links)
-		tool_say("%s: not all hard links can be made, and what they would name is copied: "
-			 "%s", w->where, tool_err_text(rc, text));
+		tool_say("%s: not all hard links can be made, and the files are copied instead: %s",
+			 w->where, tool_err_text(rc, text));
 	w->told_links = true;
 	return 0;
 }

@@ -422,7 +422,7 @@ static void verify_tree(struct verify *v, const char *directory)
 	close(fd);
 	report(v, 0);
 	if (v->bad == bad && !v->frames)
-		tool_say("%s: no frames are there", directory);
+		tool_say("%s: contains no frames", directory);
 }
 
 /* True: the directory shows plain files whose frames are elsewhere, so nothing would be checked. */

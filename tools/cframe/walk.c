@@ -65,7 +65,7 @@ static void walk_into(struct walk *w, int from, const struct entry *e, struct fo
 	int fd = folder_open(parent->fd, name, &made);
 
 	if (fd == -EEXIST) {
-		item_say_taken(w, &i, "is there already, and no directory");
+		item_say_taken(w, &i, "is there already, and is not a directory");
 		return;
 	}
 	struct folder *to = fd < 0 ? NULL : folder_new(w, fd, made, &e->st);

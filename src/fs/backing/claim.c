@@ -339,7 +339,7 @@ int claim_take(struct backing *b, bool shared, struct holder *h)
 			return -EBUSY;
 		h->at[0] = 0;
 		if (i == SAYS)
-			log_info("waiting for another cframefs to be done with the directory");
+			log_info("waiting for another cframefs to finish with the directory");
 		clock_sleep(PAUSE_NS);
 	}
 	return -EBUSY;

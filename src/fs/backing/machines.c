@@ -104,7 +104,8 @@ int machines_lock(int root, bool shared, int *fd, char machine[static HOST_NAME_
 	if (got == 0)
 		read_name(lock, machine);
 	else
-		log_warn(NAMES_MACHINES ": no lock that other machines see: %s", strerror(-got));
+		log_warn(NAMES_MACHINES ": could not be locked against other machines: %s",
+			 strerror(-got));
 	if (lock >= 0)
 		close(lock);
 	return got < 0 ? 0 : -EBUSY;

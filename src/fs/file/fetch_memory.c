@@ -54,7 +54,7 @@ static void refuse(struct fetch *x, uint64_t bytes)
 	if (atomic_exchange(&x->f->inode->told.large_block, true))
 		return;
 	inode_log_name(fs->inodes, x->f->inode, name);
-	log_err("%s: chunk %u: to read a block of %u bytes takes %llu MiB of memory; "
+	log_err("%s: chunk %u: reading a block of %u bytes takes %llu MiB of memory; "
 		"-o cache=%lluM would allow it",
 		name, x->n, x->large_block, (unsigned long long)ceil_div(bytes, 1 << 20),
 		(unsigned long long)ceil_div(more, 1 << 20));

@@ -42,7 +42,8 @@ bool file_accept_long_refused(struct file *f)
 	if (!arrivals_passed_refused(&f->arrivals) || !forget_refused(f))
 		return false;
 	inode_log_name(f->fs->inodes, f->inode, name);
-	log_err("%s: has zeros for unwritten data, from %llu on", name, (unsigned long long)first);
+	log_err("%s: has zeros in place of unwritten data, from byte %llu on", name,
+		(unsigned long long)first);
 	file_lose(f, f->arrivals.error);
 	return true;
 }

@@ -31,7 +31,7 @@ int file_check_memory(const struct file *f)
 		return 0;
 	if (!atomic_exchange(&f->inode->told.large_chunks, true)) {
 		inode_log_name(f->fs->inodes, f->inode, name);
-		log_err("%s: its chunks have %u bytes: to write to it takes "
+		log_err("%s: its chunks have %u bytes: writing to it takes "
 			"-o dirty_max=%lluM",
 			name, f->chunk_size, (unsigned long long)ceil_div(f->chunk_size, 1 << 19));
 	}
