@@ -190,7 +190,7 @@ static void on_logged(void *arg)
 	waker_wake(&k->waker);
 }
 
-static void give_back(struct keeper *k)
+static void trim_memory(struct keeper *k)
 {
 	uint64_t before = k->requests;
 
@@ -216,7 +216,7 @@ static void *keeper_main(void *arg)
 		commit_in_background(k, round);
 		if (round == ROUND_ALL) {
 			spare_trim(k->fs->spare);
-			give_back(k);
+			trim_memory(k);
 			next = next_round(k);
 		}
 	}

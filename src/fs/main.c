@@ -187,21 +187,21 @@ static int remount(const struct options *o)
  * Signals from the terminal, which the daemon has not left yet, besides those of the stopper: they
  * would leave a mount without a daemon, or with a stopped one. The parent obeys them.
  */
-static struct key {
+static struct terminal_signal {
 	int sig;
 	void (*before)(int);
-} keys[] = {{SIGQUIT, SIG_DFL}, {SIGTSTP, SIG_DFL}, {SIGTTOU, SIG_DFL}};
+} terminal_signals[] = {{SIGQUIT, SIG_DFL}, {SIGTSTP, SIG_DFL}, {SIGTTOU, SIG_DFL}};
 
-static void ignore_keys(void)
+static void ignore_terminal_signals(void)
 {
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-		keys[i].before = signal(keys[i].sig, SIG_IGN);
+	for (size_t i = 0; i < sizeof terminal_signals / sizeof *terminal_signals; i++)
+		terminal_signals[i].before = signal(terminal_signals[i].sig, SIG_IGN);
 }
 
-static void heed_keys(void)
+static void restore_terminal_signals(void)
 {
-	for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-		signal(keys[i].sig, keys[i].before);
+	for (size_t i = 0; i < sizeof terminal_signals / sizeof *terminal_signals; i++)
+		signal(terminal_signals[i].sig, terminal_signals[i].before);
 }
 
 /* How a daemon tells its parent that the mount answers: a byte through a pipe. */
@@ -225,7 +225,7 @@ static void announce(void *ctx)
 	 * the mount must be in it.
 	 */
 	setsid();
-	heed_keys();
+	restore_terminal_signals();
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (write(a->pipe, "", 1) != 1)
 		log_warn("nobody waits for the mount");
@@ -295,7 +295,7 @@ static int daemonize(const struct options *o)
 		return complain("fork", o->mountpoint, -errno);
 	if (pid == 0) {
 		close(fds[0]);
-		ignore_keys();
+		ignore_terminal_signals();
 		if (chdir("/") < 0)
 			_exit(1);
 		_exit(run(o, fds[1]) < 0 ? 1 : 0);

@@ -12,7 +12,7 @@
 #define LINGER 4
 
 /* The thread is about to end, and takes no more requests. Under the lock. */
-static void rise(struct relief_seat *s)
+static void give_up_seat(struct relief_seat *s)
 {
 	s->ended = true;
 	s->relief->serving--;
@@ -33,7 +33,7 @@ static struct fuse_session *still_wanted(struct relief_seat *s, int rc)
 	if (session && fuse_session_exited(session))
 		session = NULL;
 	if (!session)
-		rise(s);
+		give_up_seat(s);
 	pthread_mutex_unlock(&r->lock);
 	return session;
 }

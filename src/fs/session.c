@@ -89,7 +89,7 @@ static void *wait_for_cancel(void *arg)
  * because applications have so many files open that no descriptor is left. So do it before there
  * are any.
  */
-static void learn_to_cancel(void)
+static void prepare_cancel(void)
 {
 	pthread_t thread;
 
@@ -112,7 +112,7 @@ static int serve_until_stopped(struct fs *fs, bool *detached)
 	struct stopper s;
 
 	signal(SIGPIPE, SIG_IGN);
-	learn_to_cancel();
+	prepare_cancel();
 	int rc = stopper_start(&s, fs);
 	if (rc < 0) {
 		log_no_thread(fs, rc);

@@ -26,7 +26,7 @@ static const char *refused(char **argv, const struct option *names, char text[st
 }
 
 /* True: the word is a prefix of several long names. */
-static bool is_short_for_several(const char *word, const struct option *names)
+static bool is_ambiguous(const char *word, const struct option *names)
 {
 	unsigned n = 0;
 
@@ -53,7 +53,7 @@ int args_next(int argc, char **argv, const char *letters, const struct option *n
 		why = "needs a value";
 	else if (optopt && has_val(names, optopt))
 		why = "takes no value";
-	else if (!optopt && is_short_for_several(word, names))
+	else if (!optopt && is_ambiguous(word, names))
 		why = "is ambiguous";
 	tool_say("option '%s': %s; see cframe %s --help", word, why, argv[0]);
 	return ARGS_WRONG;

@@ -250,7 +250,7 @@ static bool take_buffer(struct dirty_chunk *c, const struct piece *p, struct buf
 /*
  * Updates c->kept before a write: the kernel sends whole pages, in which most bytes are unchanged.
  */
-static void judge_kept(struct dirty_chunk *c, const struct piece *p, const uint8_t *src)
+static void update_kept(struct dirty_chunk *c, const struct piece *p, const uint8_t *src)
 {
 	if (p->lo < c->kept.n &&
 	    (!src || memcmp(src, c->bytes.p + p->lo, min_u64(p->hi, c->kept.n) - p->lo) != 0))
@@ -264,7 +264,7 @@ static int write_whole(struct dirty_chunk *c, const struct piece *p, const uint8
 		c->kept.n = 0;
 		return 0;
 	}
-	judge_kept(c, p, src);
+	update_kept(c, p, src);
 	TRY(stretch(c, p->lo, p->hi));
 	put_bytes(c->bytes.p + p->lo, src, p->hi - p->lo);
 	return 0;

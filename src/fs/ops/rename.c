@@ -14,10 +14,10 @@ struct side {
 	struct inode *parent;
 	int dirfd;
 	const char *shown;
-	struct caller *leaves; /* owns the whiteout that a move leaves behind; NULL: none */
-	bool as_root;          /* so that it can be given to that user */
-	struct entry e;  /* e.fd < 0: nothing has that name */
-	bool unchecked;  /* ... but not all suffixes were checked: target_open */
+	struct caller *whiteout_owner; /* of that which a move leaves here; NULL: it leaves none */
+	bool as_root;                  /* so that it can be given to that user */
+	struct entry e; /* e.fd < 0: nothing has that name */
+	bool unchecked; /* ... but not all suffixes were checked: target_open */
 };
 
 static int side_find(struct fs *fs, struct side *s)
@@ -105,11 +105,11 @@ static int move_leaving_mark(const struct side *from, const char *name, const st
 			     const char *to_name, unsigned flags)
 {
 	flags |= RENAME_WHITEOUT;
-	caller_enter(from->leaves, from->as_root);
+	caller_enter(from->whiteout_owner, from->as_root);
 	int rc = renameat2(from->dirfd, name, to->dirfd, to_name, flags) < 0 ? -errno : 0;
-	if ((rc == -EACCES || rc == -EPERM) && caller_override(from->leaves))
+	if ((rc == -EACCES || rc == -EPERM) && caller_override(from->whiteout_owner))
 		rc = renameat2(from->dirfd, name, to->dirfd, to_name, flags) < 0 ? -errno : 0;
-	caller_leave(from->leaves);
+	caller_leave(from->whiteout_owner);
 	return rc;
 }
 
@@ -120,7 +120,7 @@ static int move_leaving_mark(const struct side *from, const char *name, const st
 static int move_backing(const struct side *from, const char *name, const struct side *to,
 			const char *to_name, unsigned flags)
 {
-	if (from->leaves)
+	if (from->whiteout_owner)
 		return move_leaving_mark(from, name, to, to_name, flags);
 	if (renameat2(from->dirfd, name, to->dirfd, to_name, flags) == 0)
 		return 0;
@@ -164,7 +164,7 @@ static int give_name(const struct side *from, const struct side *to,
 	return rc;
 }
 
-static int same_kind_of_thing(const struct side *from, const struct side *to)
+static int check_types(const struct side *from, const struct side *to)
 {
 	bool from_dir = S_ISDIR(from->e.st.st_mode) && from->e.probed.kind == NODE_PLAIN;
 	bool to_dir = S_ISDIR(to->e.st.st_mode) && to->e.probed.kind == NODE_PLAIN;
@@ -179,7 +179,7 @@ static int judge_replaced(const struct side *from, const struct side *to, unsign
 {
 	if (flags & RENAME_NOREPLACE)
 		return -EEXIST;
-	TRY(same_kind_of_thing(from, to));
+	TRY(check_types(from, to));
 	return to->e.probed.kind == NODE_SPARSE ? -EROFS : 0;
 }
 
@@ -213,7 +213,8 @@ static int remove_backing(const struct side *s)
 static int link_beside(const struct fs *fs, const struct side *from, const struct side *to,
 		       char out[static NAME_MAX + 1])
 {
-	if (!fs->backing.numbers_last || from->leaves || give_name(from, to, link_to, out) < 0)
+	if (!fs->backing.numbers_last || from->whiteout_owner ||
+	    give_name(from, to, link_to, out) < 0)
 		return 0;
 	int rc = remove_backing(to);
 	if (rc < 0)
@@ -236,7 +237,7 @@ static int move_beside(const struct fs *fs, const struct side *from, const struc
 	rc = remove_backing(to);
 	if (rc < 0)
 		(void)move_backing(to, out, from, from->e.backing,
-				   from->leaves ? 0 : RENAME_NOREPLACE);
+				   from->whiteout_owner ? 0 : RENAME_NOREPLACE);
 	return rc;
 }
 
@@ -274,7 +275,7 @@ static int rename_once(struct fs *fs, struct side *from, struct side *to, unsign
 	if (replaces && is_same_file(from, to))
 		return 0; /* as POSIX demands */
 	TRY(target_name(from, to, name));
-	if (from->leaves)
+	if (from->whiteout_owner)
 		TRY(whiteout_name(from, white));
 	int rc = !replaces ? give_name(from, to, move_to, name) :
 		 strcmp(name, to->e.backing) == 0 ? move_over(from, to, name) :
@@ -294,7 +295,7 @@ static int rename_once(struct fs *fs, struct side *from, struct side *to, unsign
 	if (!stays)
 		move_sidecar(from, to, name);
 	moved(fs, from, to, name, stays);
-	return rc < 0 || !from->leaves ? rc : whiteout_put(from, white);
+	return rc < 0 || !from->whiteout_owner ? rc : whiteout_put(from, white);
 }
 
 static int rename_plain(struct fs *fs, struct side *from, struct side *to, unsigned flags)
@@ -360,7 +361,7 @@ void op_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t n
 	struct fs *fs = ops_fs(req);
 	struct caller caller = ops_caller(req);
 	struct side from = {.parent = ops_inode(fs, parent), .dirfd = -1, .shown = name,
-			    .leaves = flags & RENAME_WHITEOUT ? &caller : NULL,
+			    .whiteout_owner = flags & RENAME_WHITEOUT ? &caller : NULL,
 			    .as_root = fs->backing.is_root};
 	struct side to = {.parent = ops_inode(fs, newparent), .dirfd = -1, .shown = newname};
 
