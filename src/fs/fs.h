@@ -8,8 +8,8 @@
  *   dir.lock       one reader at a time of an open directory                     (ops/dir.c)
  *   file.writing   one writer at a time                                          (file/file.h)
  *   file.gate      shared by writers of bytes, and a reader's fsync; alone: commit, truncate
- *   refitting      one file at a time is stored anew as a whole                  (file/refit.c)
- *   inode.lock     who opens and closes; times                                   (inode/inode.h)
+ *   refitting      one file at a time is stored again as a whole                 (file/refit.c)
+ *   inode.lock     opening and closing; times                                    (inode/inode.h)
  *   file.sidecar   the lock file that other programs use                         (file/sidecar.h)
  *   file.lock      what the file holds
  *   one of the others: inode table, intent log, and what protects a single part

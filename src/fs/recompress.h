@@ -5,7 +5,7 @@
  *
  * Replaced chunks are written as in any other change: new bytes to free space, then a commit. So
  * there is nothing to repair after a crash. A finished file gets a mark, an extended attribute of
- * its backing file, which is valid until somebody writes to the file.
+ * its backing file, which is valid until the file is written to.
  */
 #ifndef FS_RECOMPRESS_H
 #define FS_RECOMPRESS_H

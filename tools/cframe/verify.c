@@ -376,7 +376,7 @@ static void verify_entry(struct verify *v, int dir, const char *name, const char
 	}
 }
 
-/* If it cannot all be listed, this is reported behind what is found in it. */
+/* If it cannot all be listed, this is reported after what is found in it. */
 static void verify_directory(struct verify *v, int fd, const char *path)
 {
 	struct buf below = {0};

@@ -25,8 +25,8 @@ static bool is_shared_by_machines(int root)
 }
 
 /*
- * Opens the lock file. Who only reads makes none: without one nobody writes. The users who may
- * write to the directory may lock it, and NFS asks for a descriptor to write for that.
+ * Opens the lock file. A reader does not create one: without it there is no writer. Users who may
+ * write to the directory may lock it, for which NFS needs a writable descriptor.
  */
 static int open_lock(int root, bool shared)
 {
@@ -37,7 +37,7 @@ static int open_lock(int root, bool shared)
 	if (fd >= 0 || errno != ENOENT || shared)
 		return fd < 0 ? -errno : fd;
 	TRY(stat_fd(root, &st));
-	/* nor is what somebody has linked there meanwhile given to the directory's owner */
+	/* O_EXCL: never chown a file that was linked there meanwhile */
 	fd = openat(root, NAMES_MACHINES, O_RDWR | O_CREAT | O_EXCL | flags, 0600);
 	if (fd < 0 && errno == EEXIST) {
 		fd = openat(root, NAMES_MACHINES, O_RDWR | flags);
@@ -45,13 +45,16 @@ static int open_lock(int root, bool shared)
 	}
 	if (fd < 0)
 		return -errno;
-	/* else it is for its maker alone */
+	/* or only its creator could use it */
 	IGNORE(fchown(fd, st.st_uid, st.st_gid));
 	IGNORE(fchmod(fd, st.st_mode & 0666));
 	return fd;
 }
 
-/* Anybody who may write to the directory could have written it: only letters that names have. */
+/*
+ * Anybody who may write to the directory could have written it: accepts only characters of host
+ * names.
+ */
 static void read_name(int fd, char machine[static HOST_NAME_MAX + 1])
 {
 	ssize_t n = pread(fd, machine, HOST_NAME_MAX, 0), i = 0;
@@ -61,7 +64,7 @@ static void read_name(int fd, char machine[static HOST_NAME_MAX + 1])
 	machine[i] = 0;
 }
 
-/* Not into what somebody has linked there. */
+/* Does not write into a file that was linked there. */
 static void write_name(int fd)
 {
 	char machine[HOST_NAME_MAX + 1] = "";
@@ -72,7 +75,7 @@ static void write_name(int fd)
 		IGNORE(pwrite(fd, machine, strlen(machine), 0));
 }
 
-/* 1: it is locked; 0: another machine has it, which SMB calls EACCES. */
+/* 1: it is locked; 0: another machine has it, which SMB reports as EACCES. */
 static int try_lock(int fd, bool shared)
 {
 	struct stat st;
@@ -93,7 +96,7 @@ int machines_lock(int root, bool shared, int *fd, char machine[static HOST_NAME_
 		return 0;
 	int lock = open_lock(root, shared);
 	if ((lock == -ENOENT && shared) || lock == -EROFS)
-		return 0; /* nobody writes, or not from here */
+		return 0; /* there is no writer, or not from here */
 	int got = lock < 0 ? lock : try_lock(lock, shared);
 	if (got == 1) {
 		if (!shared)

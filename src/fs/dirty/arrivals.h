@@ -14,7 +14,7 @@
  *                               gaps       blank      refused
  *   bytes come, or are cut off  fewer      fewer      fewer
  *   they leave room in front    more       more
- *   they are refused                                  more: where blank, and behind the end
+ *   they are refused                                  more: where blank, and beyond the end
  *   full commit                 fewer
  *   a while passes                         fewer: what is left are holes
  *   fsync, close                           fewer
@@ -69,8 +69,8 @@ void arrivals_commit(struct arrivals *a, uint64_t kept);
 void arrivals_promise(struct arrivals *a, uint64_t size);
 
 /*
- * True: bytes behind the first refused one have come so long after the last refusal that they were
- * written later, and not only sent later by the kernel.
+ * True: bytes beyond the first refused one have come so long after the last refusal that they must
+ * have been written later, not just sent later by the kernel.
  */
 bool arrivals_passed_refused(const struct arrivals *a);
 

@@ -10,8 +10,8 @@
 struct dirty_chunk;
 
 /*
- * To be called for a chunk that has become FLUSHING and whose job is ready: sets c->buffers. True:
- * it has them, and the caller submits the job. False: a later buffers_end, of another chunk, will.
+ * Call for a chunk that has become FLUSHING and whose job is ready: sets c->buffers. True: it has
+ * them, and the caller submits the job. False: a later buffers_end, of another chunk, will.
  */
 NODISCARD bool buffers_take(struct dirty_chunk *c);
 

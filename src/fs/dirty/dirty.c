@@ -342,7 +342,7 @@ void dirty_free_stored(struct file *f, struct dirty_chunk *c)
 	dirty_free(f, c);
 }
 
-/* One with must_store stays, even if it only has zeros behind the stored bytes. */
+/* A chunk with must_store stays, even if it only adds zeros after the stored bytes. */
 static void drop_empty(struct file *f, struct dirty_chunk *c)
 {
 	if (!c->whole && !c->pages.n && !c->must_store)

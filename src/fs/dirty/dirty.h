@@ -67,7 +67,7 @@ struct dirty_chunk {
 struct dirty {
 	struct dirty_set dirty, flushing;
 	unsigned replacing; /* how many of `flushing` replace a stored chunk                   */
-	uint32_t next; /* the chunk that full ones behind it wait for (flush_if_full)     */
+	uint32_t next; /* the chunk for which full ones after it wait (flush_if_full)     */
 	uint32_t held; /* how many wait, at most: some may have been dropped or cut       */
 };
 

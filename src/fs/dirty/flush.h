@@ -2,8 +2,8 @@
  * Storing dirty chunks in the frame, on the workers: encode, find space, write, enter into the
  * index. The commit is up to the caller (file_sync).
  *
- * Unless said otherwise a function takes the file's lock itself. So do the workers: whoever waits
- * for them does not hold it.
+ * Unless said otherwise a function takes the file's lock itself. So do the workers: a thread that
+ * waits for them must not hold it.
  */
 #ifndef FS_DIRTY_FLUSH_H
 #define FS_DIRTY_FLUSH_H

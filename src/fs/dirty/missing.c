@@ -15,7 +15,7 @@ static struct missing_range range_at(const struct missing *m, uint32_t i)
 	return m->many ? m->many[i] : m->few[i];
 }
 
-/* The first range that ends at or behind `at`, by binary search; n: none. */
+/* The first range that ends at or after `at`, by binary search; n: none. */
 static uint32_t range_from(const struct missing *m, uint64_t at)
 {
 	uint32_t lo = 0, hi = m->n;

@@ -36,7 +36,7 @@ void missing_clear(struct missing *m);
 /* The first missing byte; UINT64_MAX: nothing is missing. */
 uint64_t missing_first(const struct missing *m);
 
-/* The byte behind the last missing one; 0: nothing is missing. */
+/* The byte after the last missing one; 0: nothing is missing. */
 uint64_t missing_end(const struct missing *m);
 
 /* The first part of [lo, hi) that is missing. False: there is none. */

@@ -16,7 +16,7 @@
 
 struct dirty_page {
 	uint32_t at; /* its first byte in the chunk, a multiple of DIRTY_PAGE */
-	uint8_t *p;  /* DIRTY_PAGE bytes; zeros behind the end of the chunk   */
+	uint8_t *p;  /* DIRTY_PAGE bytes; zeros beyond the end of the chunk   */
 };
 
 /* Zeroed: there are none, and nothing to free. */
@@ -25,7 +25,7 @@ struct dirty_pages {
 	uint32_t n, cap;
 };
 
-/* The first page that ends behind `at`; `n`: none. */
+/* The first page that ends after `at`; `n`: none. */
 uint32_t pages_from(const struct dirty_pages *d, uint32_t at);
 
 /* True: page i, which is pages_from of `at`, has the byte at `at`. */
@@ -55,7 +55,7 @@ void pages_insert(struct dirty_pages *d, uint32_t i, struct dirty_page page);
  */
 void pages_give(struct dirty_pages *from, struct dirty_pages *to);
 
-/* Drops page `first` and all behind it. */
+/* Drops page `first` and all after it. */
 void pages_drop(struct dirty_pages *d, uint32_t first);
 
 /* The memory that they take, in bytes. */

@@ -22,7 +22,7 @@ struct buf spare_take(struct spare *s, size_t cap);
 /* Takes the buffer into the pool, or frees it; *b is empty afterwards. */
 void spare_give(struct spare *s, struct buf *b);
 
-/* Frees the buffers that nobody has needed since the last call. */
+/* Frees the buffers that were not needed since the last call. */
 void spare_trim(struct spare *s);
 
 #endif

@@ -11,7 +11,7 @@
 #include <limits.h>
 #include <unistd.h>
 
-/* Bytes moved in one step, during which nobody else can use the file. */
+/* Bytes moved in one step, during which no other thread can use the file. */
 #define COMPACT_STEP (4u << 20)
 
 /* Sets the pipeline that the header names: that of the first data, which was not known before. */
@@ -91,7 +91,7 @@ static void note_own_caps(struct file *f)
 }
 
 /*
- * The first chunk behind the last full commit that lacks bytes: they have not been stored yet, or
+ * The first chunk beyond the last full commit that lacks bytes: they have not been stored yet, or
  * the kernel has not sent them. UINT32_MAX: there is none.
  */
 static uint32_t first_missing(const struct file *f)

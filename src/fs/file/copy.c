@@ -156,7 +156,7 @@ static int fits(struct file *f, const struct raw_chunk *c, uint64_t end)
 	if (end > frame_max_size(f->frame))
 		return -EFBIG;
 	if (c->len < f->chunk_size && end < size)
-		return 0; /* bytes of the old chunk stay behind it */
+		return 0; /* bytes of the old chunk would remain after it */
 	return admit(f, c, max_u64(size, end));
 }
 

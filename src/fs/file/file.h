@@ -99,7 +99,7 @@ struct file {
 	 *   UNBORN   no        yes     no    the backing file is empty, the frame only in memory
 	 *   WRITE    yes       no      no
 	 *   LOST     any       no      yes   what was written since the last commit is discarded,
-	 *                                    and the frame could not be read anew: changes and
+	 *                                    and the frame could not be reloaded: changes and
 	 *                                    commits fail, readers get what the old frame has
 	 *
 	 *   READ, UNBORN -> WRITE    file_make_writable; there is no way back

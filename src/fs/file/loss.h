@@ -16,7 +16,7 @@ bool file_has_refused(struct file *f);
 
 /*
  * While bytes are missing whose write was refused, fsync and close fail, and no commit shows
- * anything behind them. A program whose fsync has failed for that reason, and which calls fsync
+ * anything beyond them. A program whose fsync has failed for that reason, and which calls fsync
  * again on the same handle, goes on without these bytes: they become holes. Call this before each
  * fsync. *told belongs to the handle, starts as 0, and is the number of refused writes
  * (arrivals.refusals) that the handle knows of. Takes gate and lock.
@@ -24,7 +24,7 @@ bool file_has_refused(struct file *f);
 void file_accept_refused(struct file *f, _Atomic uint32_t *told);
 
 /*
- * The same for a writer that never calls fsync, but has written more bytes behind the missing ones
+ * The same for a writer that never calls fsync, but has written more bytes beyond the missing ones
  * a while later: the last close must not cut those off. False: there is no such writer, or it
  * failed. Gate and lock are held.
  */

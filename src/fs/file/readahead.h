@@ -53,7 +53,7 @@ enum readahead_kind {
 /* Notes a request, and tells the workers what to decode next. The file's lock is held. */
 enum readahead_kind readahead_note(struct file *f, const struct file_request *q);
 
-/* Waits until the workers have no job of the file. To be called before it is freed. */
+/* Waits until the workers have no job of the file. Call before the file is freed. */
 void readahead_stop(struct readahead *r);
 
 #endif

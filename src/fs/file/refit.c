@@ -60,7 +60,7 @@ static bool is_unfit(struct file *f, uint32_t n, struct workspace *ws, unfit_fn 
 
 /*
  * Makes chunk n DIRTY as a whole, so that it is encoded and stored again. If no root refers to its
- * space, that is freed first, so that the new chunk need not go behind it. Otherwise the old chunk
+ * space, that is freed first, so that the new chunk need not go after it. Otherwise the old chunk
  * stays as long as the new one may still be lost. A chunk that cannot be read stays as well,
  * without failing the others.
  */

@@ -15,7 +15,7 @@
 
 #define REPLY_PIECES 64
 
-/* Longer blocks are not pushed: that takes too long for whoever wants to open the file. */
+/* Longer blocks are not pushed: that takes too long for a concurrent open of the file. */
 #define REPLY_PUSH_MAX (256u << 10)
 
 struct reply {

@@ -32,7 +32,7 @@ struct link {
 	struct link *next, **at;
 	struct treap_node by_name; /* in the inode's `names` */
 	struct inode *parent;      /* a reference            */
-	const char *backing;       /* behind the struct      */
+	const char *backing;       /* stored after the struct */
 };
 
 struct inode_key {

@@ -189,7 +189,7 @@ static bool is_same_file(const struct side *a, const struct side *b)
 	       a->e.probed.kind == b->e.probed.kind;
 }
 
-/* Replaces the entry of that name. A directory may still contain sidecars, which nobody sees. */
+/* Replaces the entry of that name. A directory may still contain sidecars, which are hidden. */
 static int move_over(const struct side *from, const struct side *to, const char *name)
 {
 	int rc = move_backing(from, from->e.backing, to, name, 0);

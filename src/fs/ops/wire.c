@@ -21,7 +21,7 @@
  */
 static _Thread_local struct {
 	enum { KILLPRIV_UNKNOWN, KILLPRIV_NO, KILLPRIV_YES } killpriv;
-	struct buf *data; /* of a WRITE; NULL: behind its head */
+	struct buf *data; /* of a WRITE; NULL: after its header */
 	bool had_buffer;  /* one was allocated before: a chunk has taken that over since */
 } current;
 
@@ -57,10 +57,10 @@ struct request {
 
 #define HAS(n, part) ((n) >= offsetof(struct request, part) + sizeof(((struct request *)0)->part))
 
-/* A part that is cut off counts as one with the flag. */
+/* A truncated part counts as one with the flag. */
 #define NOTE(part, flags, kill) note_killpriv(!HAS(n, part) || q->part.flags & (kill))
 
-/* The first n bytes of a request. A malformed one is left to libfuse to refuse. */
+/* Inspects the first n bytes of a request. Malformed ones are left to libfuse to refuse. */
 static void look(struct wire *w, const struct request *q, size_t n)
 {
 	current.killpriv = KILLPRIV_UNKNOWN;
@@ -98,8 +98,8 @@ static struct buf *data_buffer(struct spare *spare)
 }
 
 /*
- * The data of a write goes to a buffer of its own, page upon page of the kernel's, which a chunk
- * may take over (dirty_write). Everything else gets to its place behind the head.
+ * The data of a write goes to a separate buffer, which a chunk may take over (dirty_write), aligned
+ * to pages as in the kernel. Everything else ends up in its usual place after the header.
  */
 static ssize_t read_request(int fd, void *buf, size_t size, void *userdata)
 {
@@ -130,7 +130,7 @@ static ssize_t read_request(int fd, void *buf, size_t size, void *userdata)
 	return n;
 }
 
-/* The answer to INIT with one flag more. */
+/* Sends the answer to INIT with one more flag. */
 static ssize_t answer_init(struct wire *w, int fd, struct iovec *iov)
 {
 	struct fuse_init_out out;
@@ -159,7 +159,7 @@ static ssize_t write_answer(int fd, struct iovec *iov, int count, void *userdata
 	return writev(fd, iov, count);
 }
 
-/* Without this function libfuse would copy what it can splice. */
+/* Without this function libfuse would copy instead of splicing. */
 static ssize_t splice_answer(int from, off_t *from_at, int to, off_t *to_at, size_t len,
 			     unsigned flags, void *userdata)
 {

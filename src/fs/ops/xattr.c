@@ -34,7 +34,7 @@ static bool is_acl(const char *name)
 
 /*
  * Clears the setgid bit, as a kernel file system does after the ACL of a file or directory was set
- * by somebody who is not in its group.
+ * by a user who is not in its group.
  */
 static void clear_setgid(fuse_req_t req, struct inode *n, int fd)
 {
