@@ -93,8 +93,8 @@ static bool in_list(const char *word, const char *const *list, size_t n)
 #define IN_LIST(word, list) in_list((word), (list), sizeof(list) / sizeof *(list))
 
 /*
- * libfuse takes the character after a backslash literally: after the last, the comma of the next
- * word.
+ * libfuse takes the character after a backslash literally, so a trailing one would swallow the
+ * comma before the next word.
  */
 static int pass_on(struct parse *p, const char *word)
 {

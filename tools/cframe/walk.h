@@ -151,7 +151,7 @@ void item_say_rc(struct walk *w, const struct item *i, int rc);
 void item_say_target(struct walk *w, const struct item *i, int rc);
 void item_say_taken(struct walk *w, const struct item *i, const char *why);
 
-/* True: a kernel file that is longer than its attributes say, which has been reported. */
+/* True: the file is longer than its attributes say, as in /proc, which has been reported. */
 bool item_hides_length(struct walk *w, const struct item *i, int in);
 
 /*
