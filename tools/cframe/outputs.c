@@ -180,7 +180,7 @@ static void say_failed(struct outputs *p, const struct output *o)
 	p->walk->failed = true;
 }
 
-/* The output is no longer in progress, and nothing waits for it any more. Takes it. */
+/* The output is no longer in progress, and others need not wait for it. Takes it. */
 static void leave_take(struct outputs *p, struct output *o)
 {
 	folder_put(p->walk, o->item.folder);

@@ -12,7 +12,7 @@
 /* A file that is being made. */
 struct output {
 	struct item item; /* with paths and name of its own */
-	uint64_t stored;  /* bytes on the disk, once complete */
+	uint64_t stored;  /* length of the frame or file, once complete */
 	/* private to outputs.c */
 	struct output *next; /* among those that are complete          */
 	unsigned slot;       /* in outputs.busy                        */
