@@ -7,6 +7,7 @@ import os
 import random
 import struct
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -401,6 +402,28 @@ def test_a_stream_is_decoded_ahead(mount):
         assert f.read(n * BLOCK, BLOCK) == data[n * BLOCK : (n + 1) * BLOCK]
     f.close()
     assert stats(m)["answered_from"]["read_ahead"] > 0
+
+
+def test_what_a_reader_has_passed_is_not_decoded_for_it(mount):
+    """The only worker is busy with a large chunk while a file is read in order. When it gets to the
+    pieces that it was to decode ahead, the reader has long had them."""
+    m = mount("codec=lz4,blocksize=64K,cache=8M,tune=off,workers=1")
+    data, words = blob(15, 16 * CHUNK, "runs"), blob(16, 4 * CHUNK, "text")
+    f = written(m, "f", data)
+    large = m.mnt / "large"
+    large.touch()
+    os.setxattr(large, "user.cframefs.pipeline", b"zstd:9")
+    os.setxattr(large, "user.cframefs.chunksize", b"4M")
+    out = Direct(large, os.O_RDWR)
+    for at in range(0, len(words), CHUNK):
+        out.write(at, words[at : at + CHUNK])
+    for at in range(0, len(data), 4 * PAGE):
+        assert f.read(at, 4 * PAGE) == data[at : at + 4 * PAGE]
+    wait_until(lambda: not stats(m)["memory"]["dirty_bytes"], what="the large chunk is stored")
+    time.sleep(0.3)
+    f.close()
+    out.close()
+    assert decoded(m) <= len(data) // BLOCK + 8
 
 
 @pytest.mark.concurrent

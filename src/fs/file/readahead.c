@@ -25,6 +25,8 @@
 struct job {
 	struct pool_job job;
 	struct file *file;
+	const struct stream *stream; /* whose it is, while that has the same `born` */
+	unsigned born;
 	uint64_t at, len;
 };
 
@@ -50,19 +52,18 @@ void readahead_stop(struct readahead *r)
 	pthread_mutex_unlock(&r->lock);
 }
 
-/* The part of a job that no reader has overtaken: readers decode what they ask for themselves. */
+/*
+ * Where the part of a job begins that its reader has yet to ask for: what it has asked for by now
+ * it has decoded itself. The end of the job if the reader has gone elsewhere.
+ */
 static uint64_t not_passed(struct readahead *r, const struct job *j)
 {
-	uint64_t at = j->at;
+	uint64_t end = j->at + j->len;
 
 	pthread_mutex_lock(&r->lock);
-	for (unsigned i = 0; i < READAHEAD_STREAMS; i++) {
-		const struct stream *s = &r->stream[i];
-		if (!s->stride && s->next > at && s->next - at <= WINDOW_MAX && s->ahead >= at)
-			at = s->next;
-	}
+	uint64_t at = j->stream->born == j->born ? max_u64(j->at, j->stream->next) : end;
 	pthread_mutex_unlock(&r->lock);
-	return at;
+	return min_u64(at, end);
 }
 
 static void job_run(struct pool_job *job)
@@ -81,14 +82,21 @@ static void job_run(struct pool_job *job)
 }
 
 /* Under r->lock. False: no more jobs can be submitted now. */
-static bool submit(struct file *f, uint64_t at, uint64_t len)
+static bool submit(struct file *f, const struct stream *s, uint64_t at, uint64_t len)
 {
 	struct readahead *r = &f->readahead;
 	struct job *j = r->jobs < JOBS_MAX ? mem_zalloc(sizeof *j) : NULL;
 
 	if (!j)
 		return false;
-	*j = (struct job){.job.run = job_run, .file = f, .at = at, .len = len};
+	*j = (struct job){
+		.job.run = job_run,
+		.file = f,
+		.stream = s,
+		.born = s->born,
+		.at = at,
+		.len = len,
+	};
 	r->jobs++;
 	pool_submit(f->fs->pool, &j->job, POOL_SOON);
 	return true;
@@ -146,6 +154,7 @@ static struct stream *begin(struct readahead *r, const struct file_request *q)
 		.run = q->len,
 		.last = q->at,
 		.stride = strides ? q->at - newest->last : 0,
+		.born = r->clock,
 	};
 	return s;
 }
@@ -162,7 +171,7 @@ static void ahead_of_run(struct file *f, struct stream *s)
 		/* No small jobs: each should decode at least a block. */
 		if (len < WINDOW_MIN / 2 && end < file_size_locked(f))
 			break;
-		if (!submit(f, s->ahead, len))
+		if (!submit(f, s, s->ahead, len))
 			break;
 		s->ahead += len;
 	}
@@ -175,7 +184,7 @@ static void ahead_of_strides(struct file *f, struct stream *s, uint64_t len)
 
 	s->ahead = max_u64(s->ahead, s->last);
 	for (uint64_t at = s->ahead + s->stride; at <= end && at < size; at += s->stride) {
-		if (!submit(f, at, len))
+		if (!submit(f, s, at, len))
 			break;
 		s->ahead = at;
 	}

@@ -36,6 +36,7 @@ struct readahead {
 		uint64_t stride; /* from request to request; 0: unknown     */
 		unsigned hits;   /* how often the stride was right          */
 		unsigned used;   /* `clock` at the newest request; 0: none  */
+		unsigned born;   /* `clock` before its first request        */
 	} stream[READAHEAD_STREAMS];
 };
 
