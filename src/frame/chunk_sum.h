@@ -1,9 +1,9 @@
 /*
- * The checksum of a stored chunk that the root keeps (FORMAT.md 9.5): XXH3-64, whose lowest bit
- * says what it covers. 1: the chunk's head, which contains checksums of the blocks
- * (codec/block_sums.h). 0: all bytes of the chunk. The root says which because damage could hide
- * the checksums in the chunk. So a block that is read alone can be verified too: the root vouches
- * for the head, and the head for the block.
+ * The checksum of a stored chunk that the root keeps (FORMAT.md 9.5): XXH3-64, with the lowest bit
+ * replaced by what it covers. 1: the chunk's head, which contains checksums of the blocks
+ * (codec/block_sums.h). 0: all bytes of the chunk. The root has to say which, because damage could
+ * hide the checksums in the chunk. So a block that is read alone can be verified too: the root
+ * vouches for the head, and the head for the block.
  */
 #ifndef FRAME_CHUNK_SUM_H
 #define FRAME_CHUNK_SUM_H
@@ -33,8 +33,8 @@ static inline uint64_t chunk_sum_whole(uint64_t hash)
 uint64_t chunk_sum_make(struct view cchunk);
 
 /*
- * Verifies the head of a chunk that was parsed from it. Returns 0 also if the checksum is of the
- * whole chunk, or not known. -EBADMSG: they differ.
+ * Verifies the head from which *c was parsed. Returns 0 also if the checksum is of the whole chunk,
+ * or unknown. -EBADMSG: they differ.
  */
 NODISCARD int chunk_sum_check_head(uint64_t sum, const struct chunk *c, struct view head);
 

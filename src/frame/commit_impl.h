@@ -1,7 +1,6 @@
 /*
- * What the two kinds of commits share: that of a root with data (frame_commit.c), and that of the
- * empty root (frame_front.c). All functions need a writable frame, and are called by its only
- * mutator.
+ * Shared by the two kinds of commit: of a root with data (frame_commit.c), and of the empty root
+ * (frame_front.c). All functions need a writable frame and exclusive access to it.
  */
 #ifndef FRAME_COMMIT_IMPL_H
 #define FRAME_COMMIT_IMPL_H
@@ -9,22 +8,22 @@
 #include "frame/format/header.h"
 #include "frame/frame_impl.h"
 
-/* What a root with data leads to. */
+/* The content of a root with data. */
 struct content {
 	struct numbers *ix; /* borrowed; encoding it may fold pages */
-	uint64_t nbytes;  /* decoded                              */
-	bool part;  /* changes that belong to it are to come: COMMIT_PART            */
-	bool moved; /* the same data as the root on disk, some of it at other places */
+	uint64_t nbytes;  /* decoded size                         */
+	bool part;  /* more changes that belong to it follow: COMMIT_PART            */
+	bool moved; /* the same data as the root on disk, some of it moved */
 };
 
 /* Writes index and trailer of a new root, and the header that makes it the current one. */
 NODISCARD int commit_index(struct frame *f, const struct content *has, enum durability how);
 
 /*
- * Writes the header, which is in f->head already, and makes the new root that of *f. From then on
- * it may be on disk, even if this fails. `seq`: number of the root; 0: it has no note. `moved`: as
- * in struct content; the root refers to chunks that the present index has dropped, and these go on
- * waiting.
+ * Writes the header, which is in f->head already, and makes the new root the current one of *f.
+ * From then on it may be on disk, even if this fails. `seq`: number of the root; 0: it has no note.
+ * `moved`: as in struct content; the root refers to chunks that the present index has dropped, so
+ * these stay retired.
  */
 NODISCARD int commit_header(struct frame *f, const struct header_root *root, uint32_t trailer_len,
 			    uint64_t seq, bool moved);
@@ -33,16 +32,16 @@ NODISCARD int commit_header(struct frame *f, const struct header_root *root, uin
 NODISCARD int commit_sync(struct frame *f);
 
 /*
- * A number larger than those of all roots before, including those that another program hid. The
- * next 31 will have other residues modulo 32, by which a root's end is chosen.
+ * A number above those of all earlier roots, including any hidden by another program. The next 31
+ * numbers differ from it modulo 32, by which the position of a root's end is chosen.
  */
 uint64_t commit_next_seq(const struct frame *f);
 
-#define COMMIT_SECTOR 512u /* what a disk writes whole or not at all */
+#define COMMIT_SECTOR 512u /* bytes that a disk writes atomically */
 
 /*
- * True: the fingerprint of a trailer that ends at `end` lies in two sectors. Then one half could be
- * written without the other, and look like another program's fingerprint.
+ * True: the fingerprint of a trailer that ends at `end` spans two sectors. Torn between them, it
+ * could look like another program's fingerprint.
  */
 static inline bool commit_splits_print(uint64_t end)
 {
@@ -51,13 +50,16 @@ static inline bool commit_splits_print(uint64_t end)
 }
 
 /*
- * frame_items.c. The item size for the header. The library's Python wrapper counts a super-chunk
- * and its chunks in items: a size that does not divide both would hide the tail of the data, or
- * shift what follows a chunk.
+ * frame_items.c. The item size for the header. The library's Python wrapper counts the super-chunk
+ * and its chunks in items: a size that does not divide the lengths of both would hide the tail of
+ * the data, or shift what follows a chunk.
  */
 uint32_t commit_type_size(const struct frame *f, const struct numbers *ix, uint64_t nbytes);
 
-/* frame_items.c: enters the root into the header in memory, with what its item size changes. */
+/*
+ * frame_items.c: enters the root into the header in memory, with everything that depends on its
+ * item size.
+ */
 void commit_enter_root(struct frame *f, const struct header_root *root);
 
 /* frame_front.c: makes the empty root the current one. */
@@ -65,13 +67,13 @@ NODISCARD int front_commit(struct frame *f, enum durability how);
 
 /*
  * For frame_vouch: gives the empty root on disk a number above those of all roots in the file, and
- * syncs. 1: done.
+ * syncs. Returns 1 on success.
  */
 NODISCARD int front_confirm(struct frame *f);
 
 /*
- * Invalidates the empty root at the front of the file. Once data is durable nobody needs to go back
- * to it, and damage must not make a file look empty. If it fails, nothing changes.
+ * Invalidates the empty root at the front of the file. Once data is durable, recovery never needs
+ * it, and damage must not make a file look empty. If this fails, nothing changes.
  */
 void front_forget(struct frame *f);
 

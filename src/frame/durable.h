@@ -1,8 +1,8 @@
 /*
- * What is known of checkpoints (era.h) beyond the end of a process: an attribute of the directory
- * below which files were written. Its value, little-endian u64: the inode number of the directory
- * and the time when it was created, in ns since 1970, by which a copy of it is told apart; and for
- * each range of words its first one and the one behind its last.
+ * Checkpoints (era.h), remembered from one process to the next: an extended attribute of the
+ * directory below which files were written. Its value, as little-endian u64: the directory's inode
+ * number and creation time in ns since 1970, which expose a copy of the attribute on another
+ * directory; then, for each range of words, its first one and the one after its last.
  */
 #ifndef FRAME_DURABLE_H
 #define FRAME_DURABLE_H
@@ -23,30 +23,29 @@ struct durable {
 };
 
 /*
- * False: nothing can be kept there, since mounts have no numbers or nobody knows when it was
- * created.
+ * False: nothing can be kept there, since mounts have no numbers or its creation time is unknown.
  */
 bool durable_init(struct durable *d, int fd);
 
-/* Adds what the attribute says to what this process knows (era_load). */
+/* Adds the ranges in the attribute to those that this process knows (era_load). */
 void durable_load(const struct durable *d);
 
 /*
- * Stores what this process knows, as much of it as there is room for. A failure is told by debug
- * messages only: the next process knows less.
+ * Stores the ranges that this process knows, as many as there is room for. Failures are only logged
+ * as debug messages: the next process knows less.
  */
 void durable_store(const struct durable *d);
 
 /*
- * Loads what the directories above this one say that belong to its owner or to root: they may have
- * been mounted before. `fd` is borrowed.
+ * Loads the attributes of the directories above this one that belong to its owner or to root: one
+ * of them may have been mounted before. `fd` is borrowed.
  */
 void durable_load_above(int fd);
 
 /*
- * For programs without a mount. durable_load_for: that, and what the directory itself says, of this
- * path, which may be a link, or a name that only a mount would show. durable_load_below: what a
- * directory says that was found below it, if it belongs to us or to root.
+ * For programs without a mount. durable_load_for loads those attributes and that of the directory
+ * of `path` itself; the path may be a symlink, or a name that only a mount would show.
+ * durable_load_below loads that of a directory found further down, if it belongs to us or to root.
  */
 void durable_load_for(const char *path);
 void durable_load_below(int fd);

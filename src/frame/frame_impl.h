@@ -17,35 +17,34 @@
 
 #include <stdatomic.h>
 
-/* How many chunks a frame that we write may have: 16 TiB of 1 MiB chunks, and 128 MiB of index. */
+/* The most chunks in a frame that we write: 16 TiB of 1 MiB chunks, and 128 MiB of index. */
 #define FRAME_MAX_CHUNKS (1u << 24)
 
-/* The limit for a header or trailer, which is kept in memory as a whole: 64 MiB. */
+/* The longest header or trailer, each of which is kept in memory as a whole. */
 #define FRAME_MAX_SECTION (64u << 20)
 
-/* The chunk size of a frame of another program that never received data, and therefore has none. */
+/* The chunk size we use where another program's frame has never held data and so names none. */
 #define FRAME_DEFAULT_CHUNK (1u << 20)
 
-/* Blocks of a hole in a frame that names no block size: small enough to be cheap in a cache. */
+/* The block size of a hole where the frame names none: small enough to be cheap in a cache. */
 #define HOLE_BLOCK (64u << 10)
 
-/* All in one file, or a directory of files. */
 enum frame_layout { FRAME_CONTIGUOUS, FRAME_SPARSE };
 
 enum frame_state { FRAME_CLEAN, FRAME_DIRTY, FRAME_COMMITTING, FRAME_BROKEN };
 
 #define FRAME_NO_CHUNK UINT32_MAX
 
-/* Is there a trailer of ours right behind the header, for an empty root? frame_front.c. */
+/* Is our trailer of the empty root still right behind the header? frame_front.c. */
 enum front { FRONT_UNKNOWN, FRONT_VALID, FRONT_NONE };
 
-/* Is it known which bytes of the chunk area belong to no chunk (frame_space.c)? */
+/* Do we know which bytes of the chunk area belong to no chunk (frame_space.c)? */
 enum survey { SURVEY_NOT_YET, SURVEY_DONE, SURVEY_IMPOSSIBLE };
 
 struct frame {
-	struct io *io; /* owned; of a sparse frame: its index file */
-	struct io *copy; /* owned; a small file in memory, read until it changes; or NULL */
-	int dirfd;     /* owned; of a sparse frame, else -1        */
+	struct io *io; /* owned; for a sparse frame its index file */
+	struct io *copy; /* owned; a small file in memory, to read from until it changes; or NULL */
+	int dirfd;     /* owned; for a sparse frame, else -1       */
 	bool writable; /* frame_writable; fixed after opening      */
 	bool had_note; /* the root that was opened has a note      */
 	bool notes;    /* each root that we write with data gets one: strip_note */
@@ -54,30 +53,32 @@ struct frame {
 
 	/* The states at the top of frame.c. */
 	enum frame_state state;
-	bool ahead; /* of the newest full commit, by what parts have or what is not committed */
+	bool ahead; /* ahead of the newest full commit: by a COMMIT_PART, or not committed */
 
 	/* What a reader sees: the root on disk, and the changes since. */
 	uint64_t nbytes;
 	struct numbers index;
-	struct numbers sums;  /* checksums of stored chunks; NUMBER_NEW: not known         */
+	struct numbers sums;  /* checksums of stored chunks; NUMBER_NEW: unknown           */
 	struct numbers lengths; /* of stored chunks that were put, or found by a survey      */
 	uint64_t *start;    /* chunks of different sizes: n + 1 decoded offsets, else NULL */
-	uint32_t type_size; /* of an item, also while a tail hides it in the header        */
+	uint32_t type_size; /* item size, even while a partial item makes the header say 1 */
 	uint32_t root_chunk; /* chunk size of the root on disk, where info has another; else 0 */
-	uint32_t stale;     /* the last chunk, if it has to be put anew after frame_resize ... */
+	uint32_t stale;     /* the last chunk, if it has to be put again after frame_resize ... */
 	uint32_t stale_len; /* ... and how many bytes its stored form holds                */
-	_Atomic uint32_t hint; /* block size last seen; 0: none. Readers race, harmlessly  */
+	_Atomic uint32_t hint; /* block size last seen; 0: none. Readers race on it, harmlessly */
 
 	/* The root on disk. */
 	struct frame_info info;
 	struct buf head;         /* header_len bytes; a commit patches the first 87        */
-	uint8_t fixed[HEADER_FIXED]; /* these, while `head` has those of the next root     */
-	struct buf trailer;      /* without note: that of an empty root of ours            */
+	uint8_t fixed[HEADER_FIXED]; /* of the current root, while `head` has the next one's */
+	struct buf trailer;      /* without the note; for an empty root of ours as it is   */
 	struct meta meta, vlmeta; /* borrow `head` and `trailer`                           */
-	uint64_t held;           /* bytes of these and of `start` that count: held.h       */
+	uint64_t held;           /* bytes of these and of `start` that are counted: held.h */
 	struct frame_roots roots; /* which of our roots are on disk                        */
 	uint64_t root_id;        /* its frame_root_id; 0: not known                        */
-	/* Of its fingerprint (root.h). ROOT_SYNCED if it is empty; ROOT_CONFIRMED: it has none. */
+	/*
+	 * The fingerprint's word (root.h). ROOT_SYNCED if it is empty; ROOT_CONFIRMED: it has none.
+	 */
 	uint64_t word;
 	enum front front;
 	bool recoverable;        /* recovery would find it                                 */
@@ -86,17 +87,17 @@ struct frame {
 
 	/* Numbers of roots. */
 	uint64_t seq;   /* of the newest root, or of one that failed after it              */
-	uint64_t floor; /* the next is no less: after_changes                              */
-	uint64_t full;  /* of the newest that was not committed in part                    */
-	uint64_t kept;  /* the smallest size since then: all bytes behind it are newer     */
+	uint64_t floor; /* the next one is at least this: after_changes                    */
+	uint64_t full;  /* of the newest full commit                                       */
+	uint64_t kept;  /* the smallest size since then: all bytes beyond it are newer     */
 
 	/*
 	 * What the disk may lack:
 	 *
 	 *               set when                                     until
 	 *   changed     a root is written, or is about to be         the frame is closed
-	 *   unsynced    a header is written; a frame is opened that  a sync, with neither of the
-	 *               may be written: nobody knows of its root     next two set
+	 *   unsynced    a header is written; a writable frame is     a sync, with neither of the
+	 *               opened: its root may not be synced           next two set
 	 *   recovered   the root is one that recovery has found, and that header is written,
 	 *               the header on disk still names another       or a newer one
 	 *   doubt       writing a header fails, or a sync of it: the the next one is written
@@ -107,9 +108,9 @@ struct frame {
 	 */
 	bool changed, unsynced, recovered, doubt, suspect;
 	struct young young;
-	uint64_t prove;   /* bytes that may still be read to prove young chunks: frame_load_root */
+	uint64_t prove;   /* bytes that may yet be read to prove young chunks: frame_load_root */
 
-	/* Which bytes may be written; offsets from the start of the frame. */
+	/* Which bytes may be written; offsets from the start of the frame */
 	struct space space;
 	enum survey survey;
 	uint64_t area; /* end of the chunk area when the frame was opened                  */
@@ -123,7 +124,7 @@ NODISCARD int frame_new_take(struct frame **f, struct io *io, int dirfd);
 /* Hands out a frame that was opened or made; or closes it, if `rc` says that this failed. */
 NODISCARD int frame_ready_take(struct frame **out, struct frame *f, int rc);
 
-/* Frees what was loaded, after which another root can be: only the file stays. */
+/* Frees everything loaded, so that another root can be loaded: only the file stays. */
 void frame_unload(struct frame *f);
 
 /* ---- Opening: frame_open.c, frame_load.c, recover.c ---- */
@@ -135,7 +136,7 @@ static inline enum frame_layout frame_layout(const struct frame *f)
 
 /*
  * The offset of the index chunk in the file of the frame, or in the index file of a sparse frame.
- * It cannot overflow: header_parse takes neither of the two from 2^63 on.
+ * It cannot overflow: header_parse rejects values of 2^63 and above.
  */
 static inline uint64_t frame_index_at(const struct frame_info *info)
 {
@@ -143,16 +144,16 @@ static inline uint64_t frame_index_at(const struct frame_info *info)
 }
 
 /*
- * Reads and validates the header, the end of the trailer and the layout of a frame in `io`: of a
- * contiguous one, or of the index file of a sparse one.
+ * Reads and validates the header, the end of the trailer and the layout of a frame in `io`: a
+ * contiguous one, or the index file of a sparse one.
  */
 NODISCARD int frame_read_info(struct io *io, enum frame_layout layout,
 			      struct frame_info *info);
 
-/* Loads metalayers, index and chunk starts of the newest root that is whole. */
+/* Loads metalayers, index and chunk starts of the newest whole root. */
 NODISCARD int frame_load(struct frame *f);
 
-/* The same for a frame that was just written; `all`: all of its bytes. */
+/* The same for a frame that was just created; `all`: all of its bytes. */
 NODISCARD int frame_load_made(struct frame *f, struct view all);
 
 /* Loads the root that this header of 87 bytes points to. f->info stays zero if there is none. */
@@ -161,8 +162,8 @@ NODISCARD int frame_load_root(struct frame *f, struct view fixed);
 /*
  * The steps of that, once f->info has been judged. frame_load_sections loads header and trailer,
  * and parses their metalayers; frame_load_places loads the index, and what only the chunks
- * themselves tell. frame_load_settle follows when all has been loaded: it stops counting what is
- * not needed any more (held.h), and lifts the bound for what is.
+ * themselves can tell. frame_load_settle comes last: it stops counting memory that is no longer
+ * needed (held.h), and lifts the bound for the rest.
  */
 NODISCARD int frame_load_sections(struct frame *f, struct view fixed);
 NODISCARD int frame_load_places(struct frame *f);
@@ -171,16 +172,16 @@ void frame_load_settle(struct frame *f);
 /* Loads the index of the root on disk, a part of frame_load_places. f->index must be zeroed. */
 NODISCARD int frame_load_index(struct frame *f, struct scratch *s);
 
-/* Judges the length of a header or a trailer. -ENOTSUP: it is too long to be kept in memory. */
+/* Checks the length of a header or trailer. -ENOTSUP: too long to be kept in memory. */
 NODISCARD int frame_judge_section(uint32_t len);
 
-/* Loads the newest other root that is whole. -EBADMSG: there is none. */
+/* Loads the newest whole root other than the header's. -EBADMSG: there is none. */
 NODISCARD int frame_recover(struct frame *f);
 
-/* For tests: of so many bytes of chunks recovery may see that they are not what they should be. */
+/* For tests: how many bytes of chunks recovery may verify; the rest count as proven. */
 void frame_recover_bound(uint64_t bytes);
 
-/* ---- Which root it is: frame_identity.c ---- */
+/* ---- The identity of a root: frame_identity.c ---- */
 
 /*
  * Identifies a root: a hash of its lengths and its fingerprint, or of index and trailer if it has
@@ -191,7 +192,7 @@ uint64_t frame_root_id(const struct frame_info *info, struct fingerprint fp);
 /* Sets f->root_id to that of the root on disk; 0: it could not be read. */
 void frame_identify_root(struct frame *f);
 
-/* True: the frame is wary, and another program has written it. */
+/* True: the frame is wary, and another program has replaced its root. */
 static inline bool frame_is_overtaken(struct frame *f)
 {
 	return f->wary && frame_compare_root(f) == ROOT_OTHER;
@@ -200,8 +201,8 @@ static inline bool frame_is_overtaken(struct frame *f)
 /* ---- Where chunks are stored: frame_read.c, sframe.c ---- */
 
 /*
- * Fills in *st: where chunk n is stored. For a sparse frame it opens the file of the chunk;
- * frame_stored_done closes it.
+ * Fills in *st for chunk n. For a sparse frame it opens the chunk's file; frame_stored_done closes
+ * it.
  */
 NODISCARD int frame_stored(const struct frame *f, uint32_t n, struct stored *st);
 void frame_stored_done(const struct frame *f, struct stored *st);
@@ -209,7 +210,7 @@ void frame_stored_done(const struct frame *f, struct stored *st);
 /* Opens the file of one chunk of a sparse frame. */
 NODISCARD int sframe_open_chunk(int dirfd, uint64_t id, struct io **io);
 
-/* How many files there are, that of the index among them; counted as far as `enough`. */
+/* Counts the files of a sparse frame, the index file included, but stops at `enough`. */
 NODISCARD int sframe_count_files(int dirfd, uint64_t enough, uint64_t *n);
 
 /* ---- Checksums of chunks: frame_sums.c, frame_prove.c ---- */
@@ -217,33 +218,33 @@ NODISCARD int sframe_count_files(int dirfd, uint64_t enough, uint64_t *n);
 /* The checksum of chunk n, as in chunk_sum.h. */
 uint64_t frame_sum(const struct frame *f, uint32_t n);
 
-/* Notes the checksum of chunk n. If there is no memory, it will not be known. */
+/* Records the checksum of chunk n. If memory is short, it stays unknown. */
 void frame_sums_note(struct frame *f, uint32_t n, uint64_t sum);
 
 /*
- * Load the checksums of a note, and make those for a new one: one for each stored chunk of the
- * index, or no bytes at all if none is known or there would be too many.
+ * Load the checksums of a note, and make those of a new one: one for each stored chunk of the
+ * index, or none at all if none is known or there would be too many.
  */
 NODISCARD int frame_sums_load(struct frame *f, const struct root_note *note);
 NODISCARD int frame_sums_pack(const struct frame *f, const struct numbers *ix, struct buf *out);
 
-/* False: those of this index would be too many, and its note has none. */
+/* False: this index has too many stored chunks, so its note has no checksums. */
 bool frame_sums_fit(const struct numbers *ix);
 
 /* For tests: more checksums than this are too many. */
 void frame_sums_bound(uint32_t most);
 
 /*
- * Copies all bytes of chunk n to that place, piece by piece, and then verifies what is there by the
- * chunk's checksum, so that what was written is what was checked. p->sum: that checksum, or if none
- * was known one that was made before. Not for sparse frames.
+ * Copies all bytes of chunk n to that place, piece by piece, and then verifies the copy by the
+ * chunk's checksum, so that what was written is what was checked. p->sum: that checksum, or, if
+ * none was known, one made before copying. Not for sparse frames.
  */
 NODISCARD int frame_copy_chunk(struct frame *f, uint32_t n, struct frame_place *p);
 
 /*
  * Verify stored chunks by their checksums, as far as those are known: the chunks of the runs
- * (young.h), or all. *budget is how many bytes may be read, and is reduced by those that were; when
- * it is used up, the remaining chunks count as proven.
+ * (young.h), or all. *budget is how many bytes may be read, and is reduced by what was; once it is
+ * used up, the remaining chunks count as proven.
  */
 NODISCARD int frame_prove_young(struct frame *f, struct view runs, uint64_t *budget);
 NODISCARD int frame_prove_all(struct frame *f, uint64_t *budget);
@@ -253,18 +254,17 @@ NODISCARD int frame_prove_all(struct frame *f, uint64_t *budget);
 /* Signs the trailer of an empty root, with the next sequence number, which becomes f->seq. */
 NODISCARD int frame_sign_empty(struct frame *f, struct view head, struct span trailer);
 
-/* io_sync, for one whose success can be believed. A suspect frame has to be committed as well. */
+/*
+ * io_sync, after writing the young chunks of a suspect frame again. That has to be committed, too.
+ */
 NODISCARD int frame_sync_io(struct frame *f);
 
 /* ---- Free space: frame_space.c ---- */
 
-/*
- * To be called when the frame is opened: what lies behind its root waits, as if it had been
- * replaced.
- */
+/* Called when the frame is opened: what lies behind its root waits, as if it had been replaced. */
 void frame_space_open(struct frame *f, uint64_t file_len);
 
-/* Notes that chunk n has so many bytes, for when it is dropped. */
+/* Records the stored length of chunk n, for when it is dropped. */
 void frame_space_note(struct frame *f, uint32_t n, uint32_t len);
 
 /* Chunk n, or all chunks from `first` on, will not be part of the next root. */
@@ -277,23 +277,23 @@ void frame_space_retire(struct frame *f, uint64_t at, uint64_t end);
 /* *end: where the last chunk of `ix` ends, and the next index may begin. */
 NODISCARD int frame_live_end(struct frame *f, const struct numbers *ix, uint64_t *end);
 
-/* True: so much waits for a durable root that the next commit should make one. */
+/* True: so much space waits for a durable root that the next commit should make one. */
 bool frame_space_presses(const struct frame *f);
 
 /* True: a sync would free much in proportion to what the root on disk uses. */
 bool frame_space_outgrown(const struct frame *f);
 
-/* To be called when the root on disk is durable: what waited for that is free. */
+/* Called when the root on disk is durable: frees what waited for that. */
 void frame_space_durable(struct frame *f);
 
-/* Gives free space back to the disk: large gaps, and the tail of the file. */
+/* Gives free space back to the file system: large gaps, and the tail of the file. */
 void frame_space_trim(struct frame *f);
 
-/* Finds the garbage that was there when the frame was opened, unless that was done before. */
+/* Finds the garbage that existed when the frame was opened, unless that was done before. */
 void frame_space_survey(struct frame *f);
 
 /*
- * The same before chunk n is replaced, if its place makes that necessary or there are few chunks.
+ * The same, before chunk n is replaced, if its place makes that necessary or there are few chunks.
  */
 void frame_space_survey_for(struct frame *f, uint32_t n);
 

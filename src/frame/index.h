@@ -12,9 +12,9 @@
 #include "frame/numbers.h"
 #include "frame/stored.h"
 
-#define INDEX_MAX_CHUNKS (CHUNK_MAX_NBYTES / 8) /* as many entries as one chunk can hold */
+#define INDEX_MAX_CHUNKS (CHUNK_MAX_NBYTES / 8) /* the entries that one chunk can hold */
 
-/* Special values: the kind is in three bits, the bits below them mean nothing. */
+/* Special values: the kind is in three bits; the bits below them have no meaning. */
 enum entry_kind { ENTRY_KIND_ZEROS = 1, ENTRY_KIND_NAN = 2, ENTRY_KIND_UNINIT = 4 };
 
 #define ENTRY_KIND_SHIFT 56
@@ -27,7 +27,7 @@ enum entry_kind { ENTRY_KIND_ZEROS = 1, ENTRY_KIND_NAN = 2, ENTRY_KIND_UNINIT = 
 
 _Static_assert(ENTRY_ZEROS == NUMBER_NEW, "a new chunk is a hole");
 
-/* True: it is no special value, but where a chunk is stored. */
+/* True: not a special value, but the place of a stored chunk. */
 static inline bool entry_is_stored(uint64_t entry)
 {
 	return !(entry & ENTRY_SPECIAL);
@@ -50,13 +50,13 @@ struct index_rule {
  * Reads the index chunk at `at`, which must hold exactly `n` entries, or any number if n is
  * INDEX_ANY. *ix must be zeroed; call numbers_deinit on it even if this fails. -EBADMSG: an entry
  * breaks `rule`, or the chunk is damaged. -ENOTSUP: it decodes to more than rule.most. -E2BIG: more
- * than the scratch's bound. -ENOMEM: also beyond the bound of held.h, if `loading` is set.
+ * than the scratch's bound. -ENOMEM also means beyond the bound of held.h, if ix->loading is set.
  */
 #define INDEX_ANY UINT32_MAX
 NODISCARD int index_load(struct numbers *ix, const struct stored *at, uint32_t n,
 			 struct index_rule rule, struct scratch *s);
 
-/* Encodes the index as a chunk. Pages whose entries have become equal are folded on the way. */
+/* Encodes the index as a chunk. Pages whose entries have become equal are folded in passing. */
 NODISCARD int index_encode(struct numbers *ix, struct buf *out);
 
 #endif

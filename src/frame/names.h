@@ -11,8 +11,8 @@
  *   anything else            itself               itself
  *
  * If several entries claim one name, it goes to the first of: the entry that has exactly this name
- * (unless it is itself shown under another one), .b2frame, .b2f, .b2, .b2nd. The others are shown
- * under their own names, as plain bytes: no entry ever hides another.
+ * (unless it is itself shown under a different one), .b2frame, .b2f, .b2, .b2nd. The others are
+ * shown under their own names, as plain bytes: no entry ever hides another.
  */
 #ifndef FRAME_NAMES_H
 #define FRAME_NAMES_H
@@ -29,9 +29,9 @@
 #define NAMES_SPARSE_INDEX "chunks.b2frame" /* in the directory of a sparse frame */
 #define NAMES_NEW_SUFFIX ".b2frame"
 #define NAMES_ARRAY_SUFFIX ".b2nd"
-#define NAMES_ARRAY_SHOWN ".npy" /* in its place */
-#define NAMES_MAX (NAME_MAX - 8) /* what that leaves of 255; statfs reports it */
-#define NAMES_DRAFT ".cframe-" /* and 16 hexadecimal digits: what tools are making */
+#define NAMES_ARRAY_SHOWN ".npy" /* replaces it in the mount */
+#define NAMES_MAX (NAME_MAX - 8) /* what the suffix leaves of 255; statfs reports it */
+#define NAMES_DRAFT ".cframe-" /* and 16 hexadecimal digits: a file that a tool is making */
 
 enum node_kind {
 	NODE_PLAIN,  /* passed through: any file that is not a frame, and directories */
@@ -40,7 +40,7 @@ enum node_kind {
 	NODE_SPARSE, /* directory of a sparse frame: a file, read-only                */
 };
 
-/* How a name ends. *stem_len: the length of what is in front of the suffix. */
+/* How a name ends. *stem_len: the length of the part before the suffix. */
 enum suffix { SUFFIX_NONE, SUFFIX_FRAME, SUFFIX_ARRAY, SUFFIX_LOCK };
 enum suffix suffix_of(const char *name, size_t *stem_len);
 
@@ -50,7 +50,10 @@ const char *names_suffix(const char *backing);
 /* The i-th suffix of a frame, in order of precedence; NULL: there is none. */
 const char *names_frame_suffix(unsigned i);
 
-/* What an entry of file type `type` may be other than NODE_PLAIN, which it always may. */
+/*
+ * The kind that an entry of file type `type` may be by its name, besides NODE_PLAIN, which is
+ * always possible.
+ */
 enum node_kind names_may_be(const char *backing, mode_t type);
 
 /* True: "." or "..". */
@@ -62,20 +65,20 @@ bool names_is_draft(const char *backing);
 /* True: the entry is not shown to users. */
 bool names_hides(const char *backing, mode_t type);
 
-/* The name that an entry of this kind claims. False: none but its own. */
+/* The name that an entry of this kind claims. False: only its own. */
 bool names_claim(enum node_kind kind, const char *backing, char out[static NAME_MAX + 1]);
 
 /*
- * The i-th name, in order of precedence, of an entry that could claim `shown`. "": that name would
- * be too long, or `shown` does not have the ending it would need. False: there is no i-th.
+ * The i-th backing name, in order of precedence, that could claim `shown`. "": that name would be
+ * too long, or `shown` lacks the ending it would need. False: there is no i-th.
  */
 bool names_claimant(const char *shown, unsigned i, char backing[static NAME_MAX + 1]);
 
 /*
  * The backing name for an entry of this kind that is to be shown as `shown`. `suffix`: the one it
  * has now, or NAMES_NEW_SUFFIX. -ENAMETOOLONG. -EXDEV: such an entry cannot have that name (an
- * array without .npy, a plain file named like a frame, anything else than a frame named like a
- * draft). -EPERM: that name is the intent log's, or the lock's that other machines see.
+ * array without .npy, a plain file named like a frame, anything but a frame named like a draft).
+ * -EPERM: that name is reserved for the intent log or its lock file.
  */
 NODISCARD int names_for(enum node_kind kind, bool is_regular, const char *suffix, const char *shown,
 			char backing[static NAME_MAX + 1]);

@@ -9,7 +9,7 @@
 #include "base/err.h"
 
 #define NDARRAY_MAX_DIM 16
-#define NDARRAY_MAX_DTYPE 16384 /* bytes, and one more: a thousand named fields */
+#define NDARRAY_MAX_DTYPE 16384 /* in bytes: enough for a thousand named fields */
 
 struct ndarray {
 	int ndim;
@@ -17,10 +17,10 @@ struct ndarray {
 	uint64_t shape[NDARRAY_MAX_DIM];      /* items along each dimension              */
 	uint32_t chunkshape[NDARRAY_MAX_DIM]; /* of a chunk                              */
 	uint32_t blockshape[NDARRAY_MAX_DIM]; /* of a block                              */
-	uint64_t nbytes;                      /* of the array in C order, without padding */
+	uint64_t nbytes;                      /* of the array without padding */
 	uint32_t block_nbytes, chunk_nbytes;  /* chunk: padding included                 */
 	uint64_t nchunks;
-	struct view dtype;                    /* text without NUL; empty when absent     */
+	struct view dtype;                    /* text without NUL; empty if absent       */
 };
 
 /*
@@ -33,8 +33,8 @@ NODISCARD int ndarray_parse(struct ndarray *a, struct view meta, uint32_t item,
 
 /*
  * Where byte `at` < nbytes of the array lies (C order): at byte `in_block` of block `block` of
- * chunk `chunk`. The next `len` bytes of the array follow it there without a gap; no longer run is
- * possible.
+ * chunk `chunk`. The next `len` bytes of the array follow there without a gap; the longest such
+ * run.
  */
 struct ndarray_piece {
 	uint32_t chunk, block, in_block, len;
@@ -43,7 +43,7 @@ struct ndarray_piece ndarray_locate(const struct ndarray *a, uint64_t at);
 
 /*
  * The inverse: which bytes of the array lie in the bytes [lo, hi) of one chunk, padding left out.
- * For each run, `len` bytes from `in_chunk` on belong at byte `at` of the array.
+ * In each run, the `len` bytes from `in_chunk` on belong at byte `at` of the array.
  *
  *   struct ndarray_runs r = ndarray_runs_of(a, chunk, lo, hi);
  *   struct ndarray_run run;

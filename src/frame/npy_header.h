@@ -1,8 +1,8 @@
 /*
  * The header of an .npy file (NEP 1): a Python dictionary as text, which NumPy evaluates.
  *
- * The text of the dtype comes from a file and goes to a program that evaluates it. So it is parsed
- * and not trusted: it must be a string such as '<f8', or the list of fields that NumPy prints for a
+ * The text of the dtype comes from a file and goes to a program that evaluates it. So it is parsed,
+ * not trusted: it must be a string such as '<f8', or the list of fields that NumPy prints for a
  * structured type, and its item size must be that of the array.
  */
 #ifndef FRAME_NPY_HEADER_H
@@ -13,9 +13,8 @@
 #define NPY_HEADER_MAX (NDARRAY_MAX_DTYPE + 1024)
 
 /*
- * Writes a header of format 1.0, or of 3.0 where names of fields are not ASCII, padded with spaces
- * to a multiple of 64 bytes. Returns its length.
- * -ENOTSUP: a dtype that NumPy could not read back.
+ * Writes a header of format 1.0, or 3.0 if field names are not ASCII, padded with spaces to a
+ * multiple of 64 bytes. Returns its length. -ENOTSUP: a dtype that NumPy could not read back.
  */
 NODISCARD int npy_header(const struct ndarray *a, uint8_t out[static NPY_HEADER_MAX]);
 

@@ -1,10 +1,10 @@
 /*
- * A number for each chunk of a frame: where it is (index.h), its checksum, its length. There may be
- * a quarter of a billion chunks.
+ * An array with a number for each chunk of a frame: its place (index.h), its checksum, or its
+ * length. There may be a quarter of a billion chunks.
  *
- * They are divided into pages of NUMBERS_PAGE. A page whose numbers are all equal is *folded* into
- * that one number. So a million holes, or a few bytes on disk that claim to be a quarter of a
- * billion chunks, take next to no memory. What they take is counted: held.h.
+ * It is divided into pages of NUMBERS_PAGE numbers. A page whose numbers are all equal is *folded*
+ * into that one number. So a million holes, or a few bytes on disk that claim to be a quarter of a
+ * billion chunks, take next to no memory. The memory is counted: held.h.
  */
 #ifndef FRAME_NUMBERS_H
 #define FRAME_NUMBERS_H
@@ -15,26 +15,26 @@
 #include <stdint.h>
 
 #define NUMBERS_PAGE 4096u
-#define NUMBERS_SMALL 512u /* so few are not folded */
+#define NUMBERS_SMALL 512u /* a page of so few is never folded */
 
-/* What new ones are: no checksum, no length, and in an index a hole (ENTRY_ZEROS). */
+/* The value of new numbers: no checksum, no length; in an index, a hole (ENTRY_ZEROS). */
 #define NUMBER_NEW (0x81ull << 56)
 
 struct numbers_page {
-	uint64_t same;  /* if `slot` is NULL, the page is folded: all of its numbers */
+	uint64_t same;  /* if `slot` is NULL, the page is folded, and this is each of its numbers */
 	uint64_t *slot;
-	uint32_t cap;   /* `slot` has memory for so many */
+	uint32_t cap;   /* allocated numbers of `slot` */
 };
 
-/* Starts zeroed. */
+/* Zero-initialised. */
 struct numbers {
 	uint32_t n;
-	uint32_t npages, room; /* `page` has memory for so many                    */
-	bool loading;          /* what they take from now on has a bound: held.h   */
+	uint32_t npages, room; /* `room`: allocated entries of `page`              */
+	bool loading;          /* from now on, its memory is bounded: held.h       */
 	struct numbers_page *page;
 	uint32_t nsame;        /* folded pages                                     */
 	uint32_t nspare;
-	void *spare;           /* a list of pages, see numbers_reserve             */
+	void *spare;           /* a list of spare pages, see numbers_reserve       */
 };
 
 void numbers_deinit(struct numbers *a);
@@ -42,7 +42,7 @@ void numbers_deinit(struct numbers *a);
 uint64_t numbers_get(const struct numbers *a, uint32_t i);
 
 /*
- * False: out of memory, and nothing has changed. Cannot fail for as many calls as numbers_reserve
+ * False: out of memory, and nothing has changed. Cannot fail for the calls that numbers_reserve
  * made room for.
  */
 bool numbers_set(struct numbers *a, uint32_t i, uint64_t number);
@@ -50,7 +50,7 @@ bool numbers_set(struct numbers *a, uint32_t i, uint64_t number);
 /* Makes sure that the next `calls` calls of numbers_set find memory. -ENOMEM. */
 NODISCARD int numbers_reserve(struct numbers *a, uint32_t calls);
 
-/* Folds a page whose numbers are all equal, or not needed any more. */
+/* Folds a page whose numbers are all equal, or no longer needed. */
 void numbers_fold(struct numbers *a, struct numbers_page *pg);
 
 /* The numbers from i to the end of their page, for loops over all of them. */
@@ -62,10 +62,7 @@ struct numbers_run {
 
 struct numbers_run numbers_run(const struct numbers *a, uint32_t i);
 
-/*
- * The same for writing: unfolds the page. There are as many as numbers_run says. NULL: out of
- * memory.
- */
+/* The same for writing, as many as numbers_run says: unfolds the page. NULL: out of memory. */
 uint64_t *numbers_own(struct numbers *a, uint32_t i);
 
 /* The first from i on for which `is` holds, or a->n. Called only once for a folded page. */
@@ -86,7 +83,7 @@ static inline uint32_t numbers_find(const struct numbers *a, uint32_t i, bool (*
 	return i;
 }
 
-/* Changes how many there are. New ones are NUMBER_NEW. If it fails, nothing has changed. */
+/* Changes the number of elements. New ones are NUMBER_NEW. If it fails, nothing has changed. */
 NODISCARD int numbers_resize(struct numbers *a, uint32_t n);
 
 /* Copies the first n. *to must be zeroed; call numbers_deinit on it even if this fails. */

@@ -33,7 +33,7 @@ bool range_next(struct range *r, struct piece *p);
 uint32_t range_chunk(uint64_t at, uint32_t chunk_size);
 uint32_t range_within(uint64_t at, uint32_t chunk_size);
 
-/* The number of chunks that nbytes take, the last of which may be short. */
+/* The number of chunks that hold nbytes; the last may be short. */
 uint64_t range_nchunks(uint64_t nbytes, uint32_t chunk_size);
 
 #endif

@@ -7,19 +7,19 @@
  *     +------------- durable -- waiting <-root- retired
  *
  *    free      no root refers to it
- *    lent      somebody fills it
+ *    lent      somebody is filling it
  *    put       the next root will refer to it
- *    used      the root on disk refers to it: all that is in no other state
- *    retired   it still does; the next one will not
- *    waiting   it does not; but the disk may still have an older one, which does
+ *    used      the root on disk refers to it: whatever is in no other state
+ *    retired   the root on disk still does; the next one will not
+ *    waiting   it does not any more; but the disk may still have an older root that does
  *
- * `root` is the writing of a header that makes a new root the one on disk; `durable` says that this
- * root and all writes before it have reached the disk. What is used, retired or waiting is never
- * overwritten, so that the disk has a whole root at any time.
+ * `root` is the writing of a header, which makes a new root the one on disk; `durable` means that
+ * this root and all writes before it have reached the disk. What is used, retired or waiting is
+ * never overwritten, so the disk has a whole root at any time.
  *
- * Free extents are kept by offset, so that neighbours can merge, and by length, for the best fit.
- * Once bytes have been handed out, nothing here fails for lack of memory: at worst, some free bytes
- * are forgotten. Offsets and lengths are in bytes.
+ * Free extents are kept by offset, so that neighbours can merge, and by length, for best fit. Only
+ * taking space can fail for lack of memory; elsewhere, at worst, some free bytes are forgotten.
+ * Offsets and lengths are in bytes.
  */
 #ifndef FRAME_SPACE_H
 #define FRAME_SPACE_H
@@ -31,24 +31,24 @@
 struct space_extent;
 
 struct space {
-	uint64_t end;  /* behind all that is not free                    */
-	uint64_t high; /* how far the file may reach                     */
+	uint64_t end;  /* end of the last byte that is not free          */
+	uint64_t high; /* an upper bound for the length of the file      */
 	uint32_t nlent;    /* extents that are lent                      */
 	uint64_t nfree;    /* free bytes                                 */
 	uint64_t nretired; /* bytes that are retired                     */
-	uint64_t nwaiting; /* bytes that wait                            */
+	uint64_t nwaiting; /* waiting bytes                              */
 	struct treap by_at, by_len; /* free extents, by offset and by length      */
-	struct treap busy;          /* what is lent or put                        */
+	struct treap busy;          /* extents that are lent or put               */
 	struct space_extent *retired, *waiting; /* lists of extents               */
 };
 
 void space_init(struct space *sp, uint64_t end);
 void space_deinit(struct space *sp);
 
-/* Lends room for len bytes: the smallest place that fits. -EFBIG: the file would get too long. */
+/* Lends len bytes, best fit. -EFBIG: the file would get too long. */
 NODISCARD int space_take(struct space *sp, uint64_t len, uint64_t *at);
 
-/* The same, but from the lowest free extent that begins at or behind `least`. */
+/* The same, but first fit, from the lowest free extent that begins at or behind `least`. */
 NODISCARD int space_take_behind(struct space *sp, uint64_t len, uint64_t least, uint64_t *at);
 
 /* True: space_take_behind would take a place that ends at or before `most`. */
@@ -57,17 +57,17 @@ bool space_fits_between(const struct space *sp, uint64_t len, uint64_t least, ui
 /* As space_take, but from the best fit that ends at or before `most`. -ENOSPC: there is none. */
 NODISCARD int space_take_below(struct space *sp, uint64_t len, uint64_t most, uint64_t *at);
 
-/* Lent bytes will be used by the next root (put), or are not needed after all (give). */
+/* The next root will use lent bytes (put), or they are not needed after all (give). */
 void space_put(struct space *sp, uint64_t at, uint64_t len);
 void space_give(struct space *sp, uint64_t at, uint64_t len);
 
-/* Shortens what is lent at `at` to `len` bytes. */
+/* Shortens the extent lent at `at` to `len` bytes. */
 void space_shorten(struct space *sp, uint64_t at, uint64_t len);
 
 /* True: something is lent, or was put since the last root. */
 bool space_is_busy(const struct space *sp);
 
-/* The length of what is lent at `at`, or was put there since the last root; 0: nothing. */
+/* The length of the extent lent at `at`, or put there since the last root; 0: there is none. */
 uint64_t space_busy_length(const struct space *sp, uint64_t at);
 
 /*
@@ -79,13 +79,13 @@ bool space_drop(struct space *sp, uint64_t at);
 /* The root on disk refers to these bytes; the next one will not. */
 void space_retire(struct space *sp, uint64_t at, uint64_t len);
 
-/* It does not refer to them, but perhaps an older one: they wait. */
+/* It does not refer to them, but an older root might: they wait. */
 void space_wait(struct space *sp, uint64_t at, uint64_t len);
 
 /*
  * A root was written: what was put is used, and what was retired waits. Not `sure`: what was
- * retired stays that, since the write has failed, though it may have reached the file, or since
- * this root refers to it as well.
+ * retired stays retired, because the write failed but may have reached the file, or because this
+ * root still refers to it.
  */
 void space_root(struct space *sp, bool sure);
 
@@ -93,15 +93,15 @@ void space_root(struct space *sp, bool sure);
 void space_durable(struct space *sp);
 
 /*
- * Cuts off everything from `end` on. Nothing there may be in use, and nothing before it free or
- * waiting.
+ * Cuts off everything from `end` on, none of which may be in use, and forgets what is free, retired
+ * or waiting. Nothing may be lent or put.
  */
 void space_cut(struct space *sp, uint64_t end);
 
 /*
  * Calls `visit` for the free extents of at least `len` bytes, largest first, until it returns
- * false. *mark is the visitor's, to note what it has done with the extent; it is kept while the
- * extent is free.
+ * false. *mark is for the visitor to remember what it has done with the extent; it is kept while
+ * the extent is free.
  */
 void space_each_free(struct space *sp, uint64_t len,
 		     bool (*visit)(void *arg, uint64_t at, uint64_t len, bool *mark), void *arg);
