@@ -8,22 +8,22 @@
 
 #define SHARDS 16
 
-/* Room for entries that were evicted while in use: they keep their memory, beyond the limit. */
+/* Extra room for entries evicted while in use: they keep their memory, beyond the limit. */
 #define SLAB_SLACK (4u << 20)
 
 /*
- * The slab may have enough room, but none of the size that is wanted. Then so many entries are
- * evicted, in the hope that two of them are neighbours; after that malloc has to do.
+ * The slab may have enough free memory, but too fragmented. Then up to this many entries are
+ * evicted, in the hope that two of them are neighbours; after that, we fall back to malloc.
  */
 #define ALLOC_TRIES 64
 
 struct cache {
 	size_t max_bytes;
-	struct slab *slab;  /* NULL: there is none, and malloc is used */
+	struct slab *slab;  /* NULL: malloc is used */
 	atomic_size_t bytes; /* what counts towards the limit: the cost of entries */
 	atomic_size_t lent; /* see cache_lend */
 	atomic_uint_fast64_t next_owner;
-	atomic_uint next_victim; /* counts through the shards: evict_next */
+	atomic_uint next_victim; /* round robin over the shards: evict_next */
 	struct shard shard[SHARDS];
 };
 
@@ -51,7 +51,7 @@ static void free_value(struct cache *c, struct cache_value *v)
 
 static void free_entry(struct cache *c, struct cache_entry *e)
 {
-	if (e->rc >= 0) /* else the fill has kept nothing */
+	if (e->rc >= 0) /* else the fill left no value */
 		free_value(c, &e->value);
 	if (e->counted && is_large(e))
 		atomic_fetch_sub(&c->bytes, e->value.cost);
@@ -59,8 +59,8 @@ static void free_entry(struct cache *c, struct cache_entry *e)
 }
 
 /*
- * Drops a reference. If it was the last, the entry is put on the list `dead`, to be freed (bury)
- * when no shard is locked: freeing takes the slab's lock, and the head of a chunk has much to free.
+ * Drops a reference. If it was the last, the entry goes on the list `dead`, to be freed (bury) when
+ * no shard is locked: freeing takes the slab's lock, and the head of a chunk has much to free.
  */
 static void unref(struct cache_entry *e, struct cache_entry **dead)
 {
@@ -81,7 +81,7 @@ static void bury(struct cache *c, struct cache_entry *dead)
 	}
 }
 
-/* Takes an entry out of its shard. What is put on `dead`: see unref. */
+/* Removes an entry from its shard, and drops the table's reference. `dead`: see unref. */
 static void detach(struct cache *c, struct shard *s, struct cache_entry *e,
 		   struct cache_entry **dead)
 {
@@ -109,9 +109,9 @@ static bool is_full(struct cache *c)
 }
 
 /*
- * Evicts entries until the limit is met. The shard that has grown pays first: otherwise the hands
- * of the others would come round during a scan, and evict what SIEVE should keep. What it cannot
- * give, all shards give in turn.
+ * Evicts entries until the limit is met. The shard that has grown pays first: otherwise a scan
+ * would advance the hands of the others, and evict what SIEVE should keep. If that is not enough,
+ * make_room takes from all shards in turn.
  */
 static void make_room_in(struct cache *c, struct shard *own)
 {
@@ -152,7 +152,7 @@ int cache_open(struct cache **cache, size_t max_bytes)
 	bool ok = true;
 	for (int i = 0; i < SHARDS; i++)
 		ok &= shard_init(&c->shard[i]) == 0;
-	/* If there is not enough address space, malloc is used. */
+	/* Without enough address space, malloc is used. */
 	if (slab_open(&c->slab, min_u64(max_bytes, SIZE_MAX / 4) + SLAB_SLACK) < 0)
 		c->slab = NULL;
 	if (!ok) {
@@ -236,7 +236,9 @@ void cache_unalloc(struct cache *c, struct cache_value *v)
 	v->p = NULL;
 }
 
-/* Waits for another thread's fill. Called with the lock held, which it releases while it waits. */
+/*
+ * Waits for another thread's fill. Called with the shard's lock held, which is released meanwhile.
+ */
 static int wait_for_fill(struct shard *s, struct cache_entry *e, struct cache_entry **dead)
 {
 	while (!e->filled)
@@ -255,12 +257,12 @@ static struct cache_entry *add_unfilled(struct shard *s, uint64_t hash, struct c
 	if (!e)
 		return NULL;
 	e->key = key;
-	atomic_init(&e->refs, 2); /* the table and the caller */
+	atomic_init(&e->refs, 2); /* one each for the table and the caller */
 	shard_add(s, hash, e);
 	return e;
 }
 
-/* Ends a fill: hands a filled entry to those who wait, or removes a failed one from the table. */
+/* Ends a fill: hands a filled entry to the waiters, or removes a failed one from the table. */
 static void publish(struct cache *c, struct shard *s, struct cache_entry *e,
 		    struct cache_entry **dead)
 {
@@ -270,7 +272,7 @@ static void publish(struct cache *c, struct shard *s, struct cache_entry *e,
 		if (e->found)
 			detach(c, s, e, dead);
 		unref(e, dead);
-	} else if (e->found) { /* else dropped meanwhile: the users that have it may finish */
+	} else if (e->found) { /* else it was dropped meanwhile */
 		shard_queue(s, e);
 		e->counted = true;
 		atomic_fetch_add(&c->bytes, e->value.cost);

@@ -49,7 +49,7 @@ static void push(struct cache_entry **bucket, struct cache_entry *e)
 	*bucket = e;
 }
 
-/* Doubles the number of buckets. If memory is short the chains just get longer. */
+/* Doubles the number of buckets. If memory is short, the chains just get longer. */
 static void grow(struct shard *s)
 {
 	struct cache_entry **old = s->bucket;

@@ -10,7 +10,8 @@ static uint64_t of_head(const struct chunk *c, struct view head)
 
 /*
  * Parses a chunk to find the checksums of its blocks, c->sums. A chunk that we do not understand
- * was written by another program and counts as one without any: it can be moved all the same.
+ * was written by another program, and counts as one without checksums: it can be moved all the
+ * same.
  */
 static int look(struct chunk *c, struct view cchunk)
 {

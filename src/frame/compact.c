@@ -1,28 +1,28 @@
 /*
  * Compaction: moves the last chunks of the file into gaps before them, a few at a time. A moved
- * chunk is like a replaced one in every respect: its old place waits for a durable root.
+ * chunk is treated exactly like a replaced one: its old place waits for a durable root.
  */
 #include "frame/era.h"
 #include "frame/frame_impl.h"
 
 #include <stdlib.h>
 
-#define BATCH 64 /* chunks that one call may move, at most */
+#define BATCH 64 /* at most this many chunks are moved per call */
 
 /* A file is compacted when more than this share of it is free: a third, or a 32nd. */
 #define SHARE 3
 #define SHARE_TIGHT 32
 
-/* A search for the gaps of more chunks would keep readers waiting for too long. */
+/* With more chunks, searching for gaps would keep readers waiting for too long. */
 #define TIGHT_SURVEY (1u << 16)
 
-/* A chunk to be moved: its place, from the end of the header, and its number. */
+/* A chunk to be moved: its offset from the end of the header, and its number. */
 struct move {
 	uint64_t at;
 	uint32_t n;
 };
 
-/* The chunks that lie last, as a heap with the foremost of them on top. */
+/* The last chunks in the file, as a heap with the one of lowest offset on top. */
 struct last {
 	struct move list[BATCH];
 	uint32_t n;
@@ -96,8 +96,8 @@ static bool too_much(const struct frame *f, uint64_t nfree)
 }
 
 /*
- * A copy of what is a hole takes room that the hole does not: a file of a few KB may claim any
- * number of chunks.
+ * True: most of what the file uses is holes of the file system. Moving chunks would fill them, and
+ * a file of a few KB may claim any number of chunks.
  */
 static bool is_of_holes(const struct frame *f)
 {
@@ -121,9 +121,9 @@ void frame_set_tight(struct frame *f, bool tight)
 }
 
 /*
- * Index and trailer come to lie behind the chunks that were moved last, whose old places waited for
- * a durable root then. True: they are still there, though there is ample room behind the last
- * chunk, so that a commit puts them nearer to it.
+ * After the last chunks have moved, index and trailer are still behind their old places, which then
+ * waited for a durable root. True: they are still there, and there is ample room behind the last
+ * chunk, so a commit would put them closer to it.
  */
 static bool root_lies_behind(struct frame *f)
 {
@@ -149,12 +149,12 @@ int frame_compact(struct frame *f, uint64_t step)
 	for (uint32_t i = 0; rc == 0 && i < l->n && done < step; i++) {
 		uint32_t moved;
 		if (l->list[i].n == f->stale)
-			continue; /* its owner is about to rewrite it */
+			continue; /* the caller is about to rewrite it */
 		rc = move(f, &l->list[i], &moved);
 		done += moved;
 	}
 	mem_free(l);
-	f->ahead = ahead; /* the data is what it was */
+	f->ahead = ahead; /* the data is unchanged */
 	if (rc < 0 || done > 0)
 		return rc < 0 ? rc : 1;
 	bool behind = f->state == FRAME_CLEAN && root_lies_behind(f);

@@ -43,7 +43,7 @@ bool durable_init(struct durable *d, int fd)
 	return birth != 0;
 }
 
-/* What is no value of ours, or a copy of another directory's, says nothing. */
+/* Ignores values that are not ours, and those copied from another directory. */
 void durable_load(const struct durable *d)
 {
 	uint8_t value[VALUE_MOST];
@@ -58,8 +58,9 @@ void durable_load(const struct durable *d)
 }
 
 /*
- * The newest, if there is no room for all: ext4 has one block for all attributes of a directory.
- * The value is as durable as other changes of directories, and never before what it tells of.
+ * The newest ranges, if there is no room for all: ext4 has one block for all attributes of a
+ * directory. The value becomes durable like any other change of a directory, and never before the
+ * roots that it is about.
  */
 void durable_store(const struct durable *d)
 {
@@ -105,7 +106,7 @@ static void load(int fd)
 		durable_load(&d);
 }
 
-/* What others say of the owner's files, but root, is not believed: it may be anything. */
+/* Only root and the owner of the files are believed: others might store anything. */
 static void load_of_owner(int fd, uid_t owner)
 {
 	struct stat st;
@@ -135,7 +136,7 @@ void durable_load_for(const char *path)
 	char file[PATH_MAX];
 	int fd = open(path, DIRECTORY);
 	if (fd < 0 && strlen(path) < sizeof file) {
-		if (!realpath(path, file)) /* it may be a link, or a name that only a mount shows */
+		if (!realpath(path, file)) /* a name that only a mount shows */
 			strcpy(file, path);
 		fd = open(dirname(file), DIRECTORY);
 	}

@@ -14,18 +14,20 @@
 
 static struct {
 	pthread_mutex_t lock; /* for all below */
-	uint32_t last;        /* the last that was named; epochs go on from there */
-	uint32_t sound;       /* the first of this process, or since a sync failed; 0: not begun */
-	uint32_t done;        /* behind those that a checkpoint has ended */
-	uint32_t end;         /* the first that the checkpoint under way does not end */
-	uint64_t young, ended; /* era_young; how many of these that checkpoint ends */
+	uint32_t last;        /* the last epoch used; they never go back */
+	uint32_t sound;       /* the first of this process, or since a sync failed; 0: none yet */
+	uint32_t done;        /* the first epoch after those that checkpoints have ended */
+	uint32_t end;         /* the first epoch that the checkpoint under way does not end */
+	uint64_t young, ended; /* era_young; and how many of those this checkpoint covers */
 	struct era_range range[ERA_RANGES];
 	unsigned n;
 } era = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Atomic uint64_t boot_known;
 
-/* If the boot has no name no two processes agree on one, and more is verified than necessary. */
+/*
+ * If there is no boot_id, processes do not agree on a number, and more is verified than necessary.
+ */
 static uint64_t boot_read(void)
 {
 	char text[64];
@@ -55,7 +57,7 @@ void era_boot_set(uint64_t boot)
 	boot_known = boot;
 }
 
-/* A disk that was removed and came back has lost what it had not written. */
+/* The mount counts, too: a disk that was removed and came back has lost what it had not written. */
 uint64_t era_word(uint64_t mount, uint32_t epoch)
 {
 	uint64_t names[] = {era_boot(), mount};
@@ -77,7 +79,7 @@ static uint32_t name_epoch(void)
 	return era.last;
 }
 
-/* One that was not named yet. At the end of all numbers there is none, nor any checkpoint. */
+/* An epoch not used before. When the numbers run out there is none, and no more checkpoints. */
 static uint32_t begin_epoch(void)
 {
 	uint32_t before = era.last;
@@ -140,7 +142,9 @@ static void add(struct era_range r)
 	era.range[era.n++] = r;
 }
 
-/* One of several eras would hold all that is written in those between, which nobody has synced. */
+/*
+ * A range across eras would include whatever was written in those between, which nobody has synced.
+ */
 static bool makes_sense(struct era_range r)
 {
 	return r.from >> 32 == r.to >> 32 && (uint32_t)r.from;
@@ -152,7 +156,7 @@ void era_load(uint64_t mount, const struct era_range *r, unsigned n)
 	for (unsigned i = 0; i < n; i++) {
 		if (!makes_sense(r[i]))
 			continue;
-		if (!is_known(r[i].from, r[i].to - 1)) /* two directories may say the same */
+		if (!is_known(r[i].from, r[i].to - 1)) /* two directories may have the same range */
 			add(r[i]);
 		if (era_lasts(mount, r[i].to))
 			era.last = (uint32_t)max_u64(era.last, (uint32_t)r[i].to);

@@ -10,13 +10,13 @@
  *
  *     any --- a change could not be noted for lack of memory ---> BROKEN
  *
- * CLEAN       index and size are those of the root on disk. If that is a part of changes (`ahead`),
+ * CLEAN index and size are those of the root on disk. If that root is a COMMIT_PART (`ahead`),
  *             the next full commit makes it DIRTY first.
- * DIRTY       they differ from it. Readers see the changes, other programs do not. After
- *             frame_commit_part, too, when that left out the end of the file.
- * COMMITTING  inside frame_commit only.
- * BROKEN      the index in memory no longer says what the caller asked for, so it must
- *             never become a root. Commits answer with -ENOMEM for ever.
+ * DIRTY they differ from it: our readers see the changes, other programs do not. Also after
+ *             a frame_commit_part that left out the end of the file.
+ * COMMITTING inside frame_commit only. BROKEN the index in memory lacks a change that the caller
+ * made, so it must
+ *             never become a root. All commits fail with -ENOMEM.
  */
 #include "frame/commit_impl.h"
 #include "frame/era.h"
@@ -85,7 +85,7 @@ void frame_unload(struct frame *f)
 	numbers_deinit(&f->sums);
 	numbers_deinit(&f->lengths);
 	held_give(f->held);
-	/* as new, but for what the search for another root goes by */
+	/* as new, except for what the search for another root needs */
 	*f = (struct frame){
 		.io = f->io, .dirfd = f->dirfd, .went_back = f->went_back, .prove = f->prove};
 	f->stale = FRAME_NO_CHUNK;
@@ -179,8 +179,8 @@ struct io *frame_io(const struct frame *f)
 }
 
 /*
- * Other programs put their first chunk right behind the header, where ours have the trailer of the
- * empty root.
+ * Other programs put their first chunk right behind the header, where our frames have the trailer
+ * of the empty root.
  */
 bool frame_is_ours(const struct frame *f)
 {
@@ -258,9 +258,9 @@ void frame_set_chunk_size(struct frame *f, uint32_t chunk_size)
 }
 
 /*
- * The short last chunk: after growing, what is stored is too short for its span, after shrinking
- * too long. A hole fits any span; a slot of NaN would fill new bytes with more of them, and cannot
- * end within an item.
+ * Notes that the short last chunk has to be put again: after growing, its stored form is too short
+ * for its span, after shrinking too long. A hole fits any span; a NaN slot does not, since it would
+ * fill new bytes with NaN, and cannot end within an item.
  */
 static void note_stale(struct frame *f, uint64_t old, uint64_t now)
 {
@@ -277,7 +277,7 @@ static void note_stale(struct frame *f, uint64_t old, uint64_t now)
 					 f->info.chunk_size);
 }
 
-/* What is kept beside the index. */
+/* Resizes the arrays that go with the index. */
 static int resize_beside(struct frame *f, uint32_t n)
 {
 	TRY(numbers_resize(&f->sums, n));
@@ -295,7 +295,7 @@ int frame_resize(struct frame *f, uint64_t nbytes)
 	TRY(resize_beside(f, (uint32_t)max_u64(n, was)));
 	frame_space_drop_from(f, n);
 	int rc = numbers_resize(&f->index, n);
-	IGNORE(resize_beside(f, f->index.n)); /* only ever less */
+	IGNORE(resize_beside(f, f->index.n)); /* only ever shrinks */
 	TRY(rc);
 	f->nbytes = nbytes;
 	f->kept = min_u64(f->kept, nbytes);
@@ -307,11 +307,11 @@ int frame_resize(struct frame *f, uint64_t nbytes)
 }
 
 /*
- * Syncs before chunk n is written, if many bytes wait for nothing but the root on disk to be
- * durable: those behind an empty root, which was cut down to that; or the gaps in a file that is
- * written anew each time it is opened. Such a file has no commit before its first chunk, and would
- * get longer with each opening. If the sync fails, the bytes go on waiting. If not, what lies
- * behind the root goes back to the disk: otherwise the next opening would find it, and sync again.
+ * Syncs before chunk n is written, if many bytes wait only for the root on disk to become durable:
+ * those behind an empty root, left by truncation; or the gaps in a file that is rewritten each time
+ * it is opened. Such a file has no commit before its first chunk, and would grow with each opening.
+ * If the sync fails, the bytes go on waiting. If it succeeds, the tail behind the root is cut off:
+ * otherwise the next opening would find it, and sync again.
  */
 static void reclaim(struct frame *f, uint32_t n)
 {
@@ -323,7 +323,7 @@ static void reclaim(struct frame *f, uint32_t n)
 		return;
 	if (commit_sync(f) < 0)
 		return;
-	f->changed = true; /* it is about to */
+	f->changed = true; /* it is about to be */
 	frame_space_trim(f);
 }
 
@@ -355,7 +355,7 @@ int frame_write(struct frame *f, struct frame_place *p, struct view cchunk)
 	return 0;
 }
 
-/* What the chunk was before has been dropped. */
+/* The chunk's previous place has been dropped. */
 static void set_entry(struct frame *f, uint32_t n, uint64_t entry)
 {
 	if (!numbers_set(&f->index, n, entry))

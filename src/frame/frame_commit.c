@@ -5,22 +5,22 @@
  *       |                                               ^
  *       +--- frame_len, cbytes: one write of 87 bytes --+
  *
- *   0  commit_sync    only if chunks were written that nothing could prove, or too many (young.h)
+ *   0  commit_sync    only if young chunks could not be proven, or are too many (young.h)
  *   1  draft_root     encodes index and trailer, and takes space for them that no root on disk
- *                     refers to, as it was with the chunks (space.h)
+ *                     refers to, as for the chunks (space.h)
  *   2  write_draft    writes them there, and syncs if commit_index says so
  *   3  commit_header  writes the header: the one step that readers see
- *   4  commit_sync    makes that durable, at once or whenever a sync is asked for; after it what
+ *   4  commit_sync    makes that durable, at once or at the next sync; after it, what
  *                     only older roots refer to can be overwritten
  *
- * A process that is killed leaves the old root before 3, and the new one after it. A power cut
- * between 3 and 4 may leave the new header without what it points to. Then opening goes back to the
- * newest root that is whole (recover.c), of which there must be one: if the old one could not be
- * found so (`recoverable`), 2 syncs.
+ * A process killed before 3 leaves the old root, after it the new one. A power cut between 3 and 4
+ * may leave the new header without what it points to. Then opening goes back to the newest root
+ * that is whole (recover.c), of which there must be one: if the old one could not be found that way
+ * (not `recoverable`), 2 syncs.
  *
- * A failure in 1 or 2 leaves the frame as it was. After one in 3 the file has the old header or the
- * new one (`doubt`), and what both refer to is kept. After a failed sync nobody knows what the disk
- * has (`suspect`): redo.c.
+ * A failure in 1 or 2 leaves the frame as it was. After a failure in 3 the file has either the old
+ * header or the new one (`doubt`), and what either refers to is kept. After a failed sync nobody
+ * knows what the disk has (`suspect`): redo.c.
  *
  * A frame without data has a root of another kind, which needs no index: frame_front.c.
  */
@@ -33,16 +33,16 @@
 
 #include <assert.h>
 
-/* The end of a root has the residue of its number modulo this: see slack_at. */
+/* The end of a root is congruent to its number modulo this: see slack_at. */
 #define RESIDUES 32u
 
-/* Bytes that may be put before a trailer, to move its end. */
+/* Up to this many bytes are inserted before a trailer, to move its end. */
 #define SLACK_ROOM (4 * RESIDUES)
 
 uint64_t commit_next_seq(const struct frame *f)
 {
 	uint64_t seq = max_u64(f->seq + 1, max_u64(f->floor, clock_read(CLOCK_REALTIME)));
-	return seq + (f->seq + 1 - seq) % RESIDUES; /* the next, also in another opening */
+	return seq + (f->seq + 1 - seq) % RESIDUES; /* the next residue, in any opening */
 }
 
 int commit_header(struct frame *f, const struct header_root *root, uint32_t trailer_len,
@@ -93,7 +93,7 @@ struct draft {
 	struct header_root root;
 	uint64_t seq, full;    /* as in the note */
 	struct fingerprint fp;
-	bool synced;           /* before the header: then its chunks need no proof */
+	bool synced;           /* all is synced before the header, so its chunks need no proof */
 };
 
 static int sign(struct frame *f, struct draft *d)
@@ -111,8 +111,8 @@ static int sign(struct frame *f, struct draft *d)
 }
 
 /*
- * Appends the trailer to the index, with a note where roots get one. That contains the header, so
- * the place must be known.
+ * Appends the trailer to the index, with a note if roots get one. The note contains the header, so
+ * the place must be known by now.
  */
 static int pack_trailer(struct frame *f, struct draft *d)
 {
@@ -131,7 +131,7 @@ static int pack_trailer(struct frame *f, struct draft *d)
 	return rc < 0 ? rc : sign(f, d);
 }
 
-/* True: an older root may still be there, whole, with its fingerprint in front of `end`. */
+/* True: an older root that ends at `end` may still be there, whole. */
 static bool root_ends_at(struct frame *f, uint64_t end)
 {
 	uint8_t last[TRAILER_PRINT];
@@ -143,21 +143,23 @@ static bool root_ends_at(struct frame *f, uint64_t end)
 }
 
 /*
- * How many bytes to put in front of a trailer that would end at `end`, so that its fingerprint lies
- * in one sector and the root ends where no older root did.
+ * How many bytes to insert before a trailer that would end at `end`, so that its fingerprint lies
+ * within one sector and the root ends where no older root did.
  *
- * Why the latter: suppose an older root had the same place and the same end. Its header would be,
- * byte for byte, the new one, which may get to the disk before what it points to. The disk would
- * seem to have a whole root, though the chunks of the old one may have been overwritten since, and
- * newer roots been synced. The bytes that are read at that place tell what was written there last,
- * but not what the disk has there, nor what it has behind an end of the file that was cut off.
- * Hence each root ends where the last 31 did not, whatever their lengths, even if another opening
- * of the file wrote them.
+ * Why the latter: suppose an older root had the same place and the same end. The new header might
+ * be identical to its header byte for byte, and may reach the disk before what it points to. The
+ * disk would then seem to have a whole root, though chunks of the old one may have been overwritten
+ * since, and newer roots synced. Reading that place shows what was written there last, but not what
+ * the disk has there, nor what it has beyond a truncated end of the file. Hence each root ends
+ * where the last 31 did not, whatever their lengths, even if they were written before the file was
+ * reopened.
  */
 static uint32_t slack_at(struct frame *f, const struct draft *d, uint64_t end)
 {
 	uint32_t slack = (uint32_t)((d->seq - end) % RESIDUES);
-	/* There are four places. One may split it, so an old root rules out two at most. */
+	/*
+	 * There are four places. One may split the fingerprint, so old roots rule out at most two.
+	 */
 	while (commit_splits_print(end + slack) ||
 	       (!d->synced && slack + 2 * RESIDUES < SLACK_ROOM && root_ends_at(f, end + slack)))
 		slack += RESIDUES;
@@ -165,7 +167,7 @@ static uint32_t slack_at(struct frame *f, const struct draft *d, uint64_t end)
 	return slack;
 }
 
-/* Enters the root into the header in memory. Data that was moved keeps what its own header says. */
+/* Enters the root into the header in memory. Moved data keeps the item size of its old header. */
 static void enter_root(struct frame *f, struct draft *d)
 {
 	if (d->has.moved) {
@@ -200,7 +202,7 @@ static int place(struct frame *f, struct draft *d)
 	return 0;
 }
 
-/* Encodes index and trailer in memory, and takes a place for them. */
+/* Encodes index and trailer in memory, and takes space for them. */
 static int draft_root(struct frame *f, struct draft *d)
 {
 	d->trailer_len = (uint32_t)f->trailer.n;
@@ -218,7 +220,8 @@ static int draft_root(struct frame *f, struct draft *d)
 }
 
 /*
- * Writes index and trailer, to which nothing refers yet, and syncs if that must precede the header.
+ * Writes index and trailer, to which nothing refers yet, and syncs if that has to precede the
+ * header.
  */
 static int write_draft(struct frame *f, struct draft *d)
 {
@@ -234,8 +237,8 @@ static int write_draft(struct frame *f, struct draft *d)
 
 /*
  * True: some young chunks could not be proven after a power cut, or only by reading more than
- * recovery does. They have to be synced before a root with them is written: recovery might take it
- * for whole, or could not go back to it once it is durable.
+ * recovery does. They have to be synced before a root that has them is written: recovery might
+ * wrongly take that root for whole, or could not go back to it once it is durable.
  */
 static bool cannot_prove(const struct frame *f, const struct numbers *ix)
 {
@@ -244,7 +247,7 @@ static bool cannot_prove(const struct frame *f, const struct numbers *ix)
 			    (y->runs.n && !frame_sums_fit(ix)));
 }
 
-/* All that is written to the file for a new root. */
+/* Writes everything that belongs to a new root. */
 static int write_root(struct frame *f, struct draft *d)
 {
 	int rc = draft_root(f, d);
@@ -264,9 +267,9 @@ static int write_root(struct frame *f, struct draft *d)
 int commit_index(struct frame *f, const struct content *has, enum durability how)
 {
 	struct draft d = {.has = *has, .seq = commit_next_seq(f)};
-	f->seq = d.seq; /* also where it fails: the next one ends elsewhere */
+	f->seq = d.seq; /* even if this fails: the next root ends elsewhere */
 	if (!has->part && !has->moved) {
-		/* all is in the index, whether or not this root gets to the disk */
+		/* the index is complete, whether or not this root gets to the disk */
 		f->full = d.seq;
 		f->kept = f->nbytes;
 	}
@@ -274,10 +277,9 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 	if (cannot_prove(f, has->ix))
 		TRY(commit_sync(f));
 	/*
-	 * When to sync before the header is written: if that was asked for; if the header may reach
-	 * the disk before what it points to, and recovery would find no other root; if bytes of
-	 * older roots can be reused only once a newer root is durable; or if recovery could take an
-	 * older root for whole without checksums to tell.
+	 * Sync before the header is written if that was asked for; if recovery would find no other
+	 * root, should the header reach the disk before what it points to; if many bytes wait for a
+	 * durable root; or if recovery could take a torn root for whole, for lack of checksums.
 	 */
 	d.synced = how == COMMIT_SYNC || !f->recoverable || !f->notes || frame_space_presses(f) ||
 		   !frame_sums_fit(has->ix);
@@ -296,11 +298,11 @@ static void commit_check(const struct frame *f)
 	assert(f->state == FRAME_DIRTY);
 	assert(f->writable);
 	assert(f->head.n == f->info.header_len);
-	/* frame_resize: the short last chunk is the caller's to rewrite before this */
+	/* the caller must have put the short last chunk again: frame_resize */
 	assert(f->stale == FRAME_NO_CHUNK);
 }
 
-/* The root in memory was found by recovery: the header on disk follows it. */
+/* The root in memory was found by recovery: makes the header on disk point to it. */
 static int commit_recovered(struct frame *f)
 {
 	int rc = io_pwrite(f->io, 0, view_of(f->head.p, HEADER_FIXED));
@@ -313,11 +315,11 @@ static int commit_recovered(struct frame *f)
 struct frame_roots frame_roots(const struct frame *f)
 {
 	struct frame_roots roots = f->roots;
-	if (roots.newest) /* a part may name a full one that did not get to the disk */
+	if (roots.newest) /* a COMMIT_PART may name a full commit that did not get to the disk */
 		roots.newest = max_u64(roots.newest, f->full);
 	/*
-	 * Another program that removes all chunks leaves our note, which an empty root of ours does
-	 * not have.
+	 * Another program that removes all chunks leaves our note in place; our own empty roots
+	 * have none.
 	 */
 	roots.emptied = !f->info.nbytes && !f->had_note && !f->went_back;
 	return roots;
@@ -329,12 +331,13 @@ bool frame_recovered(const struct frame *f)
 }
 
 /*
- * Makes the root on disk durable; it must not be lost any more then. If this process did not write
- * it, recovery may prefer another one in the file (frame_latest): the next commit must do without.
+ * Makes the root on disk durable, after which it must not be lost. If this process did not write
+ * it, recovery may prefer another root in the file (frame_latest), so the next commit must not rely
+ * on recovery.
  */
 static int sync_root(struct frame *f)
 {
-	if (f->recovered && f->state == FRAME_CLEAN) /* else `head` may be ahead of that root */
+	if (f->recovered && f->state == FRAME_CLEAN) /* else `head` may be ahead of it */
 		TRY(commit_recovered(f));
 	if (f->unsynced)
 		TRY(commit_sync(f));
@@ -353,7 +356,7 @@ int frame_sync_root(struct frame *f)
 
 void frame_cut_given_up(struct frame *f)
 {
-	f->recoverable = false; /* a root of those changes may be there, all but its header */
+	f->recoverable = false; /* a root with those changes may lack only its header */
 	if (f->state != FRAME_CLEAN || !f->writable || f->suspect || f->recovered)
 		return;
 	f->changed = true;
@@ -403,11 +406,12 @@ static int commit(struct frame *f, uint64_t end, enum durability how)
 	if (f->state == FRAME_BROKEN)
 		return -ENOMEM;
 	bool part = how == COMMIT_PART;
-	if (f->suspect) /* no root may point at what is gone */
+	if (f->suspect) /* no root may point to lost bytes */
 		how = COMMIT_SYNC;
 	/*
-	 * The root itself may be gone. Or it is a part that lacks nothing: then it has the number
-	 * of an older one, and would be taken for older than what the log has of the file.
+	 * The root itself may be lost. Or it is a COMMIT_PART that happens to lack nothing: it
+	 * still has the number of an older root, and would be taken for older than what the intent
+	 * log has of the file.
 	 */
 	if (f->state == FRAME_CLEAN && (f->suspect || (f->ahead && !part)))
 		f->state = FRAME_DIRTY;
@@ -418,7 +422,7 @@ static int commit(struct frame *f, uint64_t end, enum durability how)
 		return 0;
 	TRY(sync_root(f));
 	f->suspect = false;
-	if (dirty) { /* a clean frame is synced without writing: the times of its file stay */
+	if (dirty) { /* a clean frame is synced without writing, so the times of its file stay */
 		front_forget(f);
 		frame_space_trim(f);
 	}

@@ -2,9 +2,9 @@
  * The root of a frame without data: its trailer lies right behind the header (the *front*), and
  * there is nothing else. FORMAT.md 9.5.
  *
- * In frames that we created the first trailer stays there unused, so truncating to nothing is one
- * write of the header, like any other commit. In frames of other programs a chunk or the index may
- * lie there: it is moved away first, by a commit of its own.
+ * In frames that we created the first trailer is left there for reuse, so truncating to nothing is
+ * one write of the header, like any other commit. In frames of other programs a chunk or the index
+ * may be there: it is moved away first, by a commit of its own.
  */
 #include "frame/commit_impl.h"
 
@@ -29,15 +29,16 @@ int frame_sign_empty(struct frame *f, struct view head, struct span trailer)
 }
 
 /*
- * The changes that wait for a commit, while *f is as the root on disk. f->lengths stays theirs:
- * only what drops or notes a chunk uses it (frame_space.c), and nothing does before they are back.
+ * The pending changes, set aside while *f stands for the root on disk. f->lengths stays that of the
+ * changes: only dropping or noting a chunk uses it (frame_space.c), and neither happens meanwhile.
  */
 struct pending {
 	struct numbers index, sums;
 	struct young young;
 	uint64_t nbytes;
 	uint32_t chunk_size, root_chunk;
-	uint8_t head[HEADER_FIXED]; /* what it says of new chunks; the old ones may need theirs */
+	uint8_t head[HEADER_FIXED]; /* with defaults for new chunks; old chunks may need the old
+				       ones */
 };
 
 static struct pending set_aside(struct frame *f)
@@ -70,7 +71,10 @@ static void take_back(struct frame *f, const struct pending *p)
 	f->root_chunk = p->root_chunk;
 }
 
-/* What the note of the root on disk says of its chunks; nothing if that is another program's. */
+/*
+ * Loads checksums and young chunks from the note of the root on disk, unless another program wrote
+ * that.
+ */
 static int reload_note(struct frame *f, struct view trailer, struct meta *m, struct buf *plain)
 {
 	struct root_note note;
@@ -83,7 +87,7 @@ static int reload_note(struct frame *f, struct view trailer, struct meta *m, str
 	return buf_append(&f->young.runs, note.young);
 }
 
-/* Loads the index of the root on disk again, and what it says of its chunks. */
+/* Loads the index of the root on disk again, and what its note says of the chunks. */
 static int reload_root(struct frame *f)
 {
 	struct buf trailer = {0}, plain = {0};
@@ -104,9 +108,10 @@ static int reload_root(struct frame *f)
 }
 
 /*
- * Copies chunk i to new space; *budget limits what overlapping chunks may cost. It gets a checksum
- * if it has none: should the disk get the new root without the copy, recovery has to see that. Not
- * by frame_copy_chunk: a chunk that is damaged must not keep the file from being emptied.
+ * Copies chunk i to new space; *budget limits what overlapping chunks may cost. The chunk gets a
+ * checksum if it has none: should the disk get the new root without the copy, recovery has to
+ * notice. Not by frame_copy_chunk, which verifies: a damaged chunk must not keep the file from
+ * being emptied.
  */
 static int move_chunk(struct frame *f, uint32_t i, uint64_t *budget)
 {
@@ -134,9 +139,9 @@ static int move_chunk(struct frame *f, uint32_t i, uint64_t *budget)
 }
 
 /*
- * How many bytes the chunks at the front can have. They do not overlap: all but the last of them
- * end there, and that is no longer than its bytes and a little more. Others may claim terabytes, in
- * a file of a few KB, and would be written.
+ * A limit for the bytes of the chunks at the front. Valid ones do not overlap: all but the last end
+ * within the front, and that one is at most a little longer than its decoded bytes. Hostile ones,
+ * in a file of a few KB, may claim terabytes, all of which would be written.
  */
 #define MOVE_SPARE (1u << 20)
 
@@ -148,7 +153,7 @@ static uint64_t front_most(const struct frame *f)
 static int move_front(struct frame *f)
 {
 	uint64_t front = f->trailer.n, budget = front_most(f);
-	bool busy = f->info.cbytes < front; /* by the index itself */
+	bool busy = f->info.cbytes < front; /* the index itself is at the front */
 	for (uint32_t i = 0; i < f->index.n; i++) {
 		uint64_t entry = numbers_get(&f->index, i);
 		if (!entry_is_stored(entry) || entry >= front)
@@ -163,14 +168,14 @@ static int move_front(struct frame *f)
 	return commit_sync(f);
 }
 
-/* Commits the data of the root on disk again, with none of it at the front. */
+/* Commits the data of the root on disk again, moved away from the front. */
 static int vacate(struct frame *f)
 {
 	struct pending p = set_aside(f);
 	int rc = reload_root(f);
 	if (rc == 0)
 		rc = move_front(f);
-	/* What was copied for nothing is free again; space_drop leaves all other chunks alone. */
+	/* Frees the copies made in vain; space_drop ignores all other chunks. */
 	for (uint32_t i = 0; rc < 0 && (i = index_next_stored(&f->index, i)) < f->index.n; i++)
 		(void)space_drop(&f->space, f->info.header_len + numbers_get(&f->index, i));
 	take_back(f, &p);
@@ -178,8 +183,9 @@ static int vacate(struct frame *f)
 }
 
 /*
- * What that loads has no bound: the commit must not fail for it. So of large roots one is loaded at
- * a time. held_enter, which the commit in between needs, comes after this lock.
+ * The memory that this loads has no bound, since the commit must not fail for it. So large roots
+ * are loaded one at a time. Lock order: this lock before that of held_enter, which the commit in
+ * between needs.
  */
 static int vacate_front(struct frame *f)
 {
@@ -195,14 +201,14 @@ static int vacate_front(struct frame *f)
 	return rc;
 }
 
-/* Makes the trailer of an empty root in *out: where roots have notes, with a number of its own. */
+/* Makes the trailer of an empty root in *out, with a new number if roots have notes. */
 static int make_trailer(struct frame *f, struct buf *out)
 {
 	TRY(buf_append(out, buf_view(&f->trailer)));
 	return f->notes ? frame_sign_empty(f, buf_view(&f->head), buf_span(out)) : 0;
 }
 
-/* *same: what lies at the front is such a trailer already, but for its fingerprint. */
+/* *same: the front already holds such a trailer, apart from the fingerprint. */
 static int compare_front(struct frame *f, struct view trailer, bool *same)
 {
 	struct buf there = {0};
@@ -225,8 +231,8 @@ static int put_front(struct frame *f, struct view trailer)
 }
 
 /*
- * Writes the trailer to the front, where nothing lies that a root on disk may refer to. If there is
- * one already, it only gets a new fingerprint, on which no empty root on disk depends.
+ * Writes the trailer to the front, where no root on disk may have anything else. If there is one
+ * already, only its fingerprint changes, on which no empty root on disk depends.
  */
 static int write_front(struct frame *f)
 {
@@ -239,8 +245,9 @@ static int write_front(struct frame *f)
 }
 
 /*
- * The empty root on disk gets a new number: recovery must not prefer a root with data that was
- * written since, and given up. Only its fingerprint changes, of which opening it makes no use.
+ * Gives the empty root on disk a new number: recovery must not prefer a root with data that was
+ * written since, and given up. Only the fingerprint changes, which opening an empty root does not
+ * use.
  */
 static int renumber(struct frame *f, uint64_t *seq)
 {
@@ -261,7 +268,7 @@ static int renumber(struct frame *f, uint64_t *seq)
 int front_commit(struct frame *f, enum durability how)
 {
 	uint64_t seq = f->roots.newest;
-	/* An empty root keeps the trailer that it has, perhaps another program's, and longer. */
+	/* An empty root keeps its present trailer, perhaps a longer one of another program. */
 	uint32_t trailer_len = f->info.trailer_len;
 	if (f->info.nbytes)
 		TRY(vacate_front(f));
@@ -269,7 +276,7 @@ int front_commit(struct frame *f, enum durability how)
 		TRY(write_front(f));
 		trailer_len = (uint32_t)f->trailer.n;
 		seq = f->full = f->notes ? f->seq : 0;
-		/* Nothing proves an empty root when it is opened: its metalayers might be torn. */
+		/* Opening an empty root proves nothing: its metalayers might be torn. */
 		if (how == COMMIT_SYNC || !f->recoverable || f->vlmeta.n)
 			TRY(commit_sync(f));
 	} else {
@@ -296,7 +303,7 @@ int front_confirm(struct frame *f)
 	if (renumber(f, &seq) < 0 || !seq)
 		return 0;
 	f->roots.newest = seq;
-	f->latest = true; /* as good as one that this process wrote */
+	f->latest = true; /* as if this process had written it */
 	frame_identify_root(f);
 	TRY(frame_sync_io(f));
 	return 1;
@@ -315,7 +322,7 @@ void front_forget(struct frame *f)
 		return;
 	if (memcmp(body, f->trailer.p, n) != 0 ||
 	    trailer_fingerprint(view_of(end, sizeof end)).type != TRAILER_TYPE_64)
-		return; /* chunks of another program's frame, or forgotten before */
+		return; /* chunks of another program's frame, or already invalidated */
 	trailer_set_fingerprint(span_of(end, sizeof end), (struct fingerprint){0});
 	IGNORE(io_pwrite(f->io, at, view_of(end, sizeof end)));
 }

@@ -1,6 +1,6 @@
 /*
- * Is the root on disk the one that this frame knows? That is asked before anything builds on it, in
- * files that other programs may change.
+ * Is the root on disk the one that this frame knows? Where other programs may change the file, that
+ * is checked before anything builds on the root.
  */
 #include "frame/format/trailer.h"
 #include "frame/frame_impl.h"
@@ -19,7 +19,7 @@ uint64_t frame_root_id(const struct frame_info *info, struct fingerprint fp)
 	return sum64_not_0(view_of(all, sizeof all));
 }
 
-/* Another program's root has no fingerprint: index and trailer stand for it. */
+/* Another program's root has no fingerprint: a hash of index and trailer stands in for it. */
 static int read_root_id(struct io *io, uint64_t *id, bool *ours)
 {
 	uint8_t end[TRAILER_PRINT];
@@ -51,7 +51,8 @@ void frame_remember_root(struct frame *f)
 }
 
 /*
- * Whoever writes a root also cuts the file off behind it, where chunks may lie that were put since.
+ * True: the file still has all chunks put since. Whoever else writes a root also cuts off the file
+ * behind it, where those may be.
  */
 static bool is_all_there(struct frame *f)
 {

@@ -1,7 +1,7 @@
 /*
  * Loads the parts of a root that is being opened: header and trailer with their metalayers, and
- * where its chunks are. Whatever the file says, it takes memory and time in proportion to what is
- * there, and counts what stays (held.h).
+ * where its chunks are. Whatever the file claims, memory and time are in proportion to what is
+ * really there, and memory that is kept is counted (held.h).
  */
 #include "frame/format/header.h"
 #include "frame/frame_impl.h"
@@ -15,7 +15,7 @@ int frame_judge_section(uint32_t len)
 	return len > FRAME_MAX_SECTION ? UNSUPPORTED("length of metalayers", len) : 0;
 }
 
-/* Counts what is loaded, until the frame is closed. */
+/* Counts memory that is held until the frame is closed. */
 static int hold(struct frame *f, uint64_t bytes)
 {
 	if (!held_take(bytes, f->held + bytes <= HELD_SMALL))
@@ -35,7 +35,7 @@ int frame_load_sections(struct frame *f, struct view fixed)
 	uint32_t at = info->beta ? HEADER_BETA_META : HEADER_META;
 	TRY(frame_judge_section(info->header_len));
 	TRY(frame_judge_section(info->trailer_len));
-	/* The trailer twice, for the note that may be decoded from it. */
+	/* The trailer counts twice, since a note may be decoded from it. */
 	TRY(hold(f, info->header_len + 2ull * info->trailer_len));
 	TRY(io_pread_buf(f->io, 0, info->header_len, &f->head));
 	memcpy(f->head.p, fixed.p, min_u64(fixed.n, f->head.n));
@@ -53,8 +53,8 @@ int frame_load_sections(struct frame *f, struct view fixed)
 }
 
 /*
- * How much of what a frame claims to have is believed: `least` bytes of any; more only as far as
- * its file takes room on the disk, since one of holes may claim any length.
+ * How much of a claimed length is believed: always `least` bytes; more only as far as the file
+ * takes space on the disk, since a file of holes may claim any length.
  */
 static uint64_t most_bytes(const struct frame *f, uint64_t claimed, uint64_t least)
 {
@@ -67,7 +67,7 @@ int frame_load_index(struct frame *f, struct scratch *s)
 	uint64_t at = frame_index_at(info);
 	struct stored st = {
 		.io = f->io, .at = at, .room = info->frame_len - info->trailer_len - at, .item = 8};
-	/* As much as one of ours may have; more only in proportion to the file. */
+	/* As much as our largest index; more only in proportion to the file. */
 	uint64_t least = FRAME_MAX_CHUNKS * sizeof(uint64_t);
 	struct index_rule rule = {
 		.special = !info->beta && !info->variable,
@@ -83,7 +83,7 @@ int frame_load_index(struct frame *f, struct scratch *s)
 	return index_load(&f->index, &st, n, rule, s);
 }
 
-/* The first bytes of a stored chunk, of which there may be fewer than CHUNK_HEAD: *n. */
+/* Reads the first bytes of a stored chunk: *n of them, CHUNK_HEAD unless the room is shorter. */
 static int read_chunk_head(const struct frame *f, uint32_t chunk, uint8_t head[static CHUNK_HEAD],
 			   size_t *n)
 {
@@ -95,13 +95,13 @@ static int read_chunk_head(const struct frame *f, uint32_t chunk, uint8_t head[s
 	return rc;
 }
 
-/* Chunks of different sizes: only their headers tell where each one starts. */
+/* For chunks of different sizes: only their headers tell where each one starts. */
 static int load_starts(struct frame *f)
 {
 	uint32_t n = f->index.n;
 	/*
-	 * Without holes every chunk takes bytes, or has a file of its own; large numbers of
-	 * repeats could only be meant to exhaust memory and patience.
+	 * Without holes every chunk takes bytes, or has a file of its own; many entries for the
+	 * same chunk could only be meant to exhaust memory and patience.
 	 */
 	uint64_t most = f->info.cbytes / CHUNK_HEAD;
 	uint64_t least = (uint64_t)FRAME_MAX_CHUNKS * CHUNK_HEAD;
@@ -132,8 +132,8 @@ static int load_starts(struct frame *f)
 }
 
 /*
- * Finds out what only chunk 0 tells: the item size, if a tail hides it from the header, and the
- * kind of blocks.
+ * Finds out what only chunk 0 tells: the item size, where a partial item at the end makes the
+ * header say 1, and the kind of blocks.
  */
 static int look_at_first(struct frame *f)
 {
@@ -151,7 +151,7 @@ static int look_at_first(struct frame *f)
 	return 0;
 }
 
-/* Memory for reading an index, beside the index itself; index.c has limits of its own. */
+/* Memory for reading an index, besides the index itself; index.c has limits of its own. */
 #define INDEX_MEMORY (32u << 20)
 
 static int load_large_index(struct frame *f, struct scratch *s)
@@ -188,7 +188,7 @@ void frame_load_settle(struct frame *f)
 {
 	uint64_t start = f->start ? (f->index.n + 1ull) * sizeof *f->start : 0;
 	uint64_t now = f->head.n + f->trailer.n + meta_bytes(f) + start;
-	assert(now <= f->held); /* a trailer without its note is no longer than it was with it */
+	assert(now <= f->held); /* a trailer does not get longer without its note */
 	held_give(f->held - now);
 	f->held = now;
 	f->index.loading = f->sums.loading = f->lengths.loading = false;

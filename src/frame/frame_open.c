@@ -1,6 +1,6 @@
 /*
- * Opening a frame: FORMAT.md 9.7, with the checks of 16. Here is which root that is, whether it is
- * whole, and what its note says; frame_load.c loads the parts of which it consists.
+ * Opening a frame: FORMAT.md 9.7, with the checks of 16. Decides here which root that is, whether
+ * it is whole, and what its note says; frame_load.c loads its parts.
  */
 #include "base/clock.h"
 #include "frame/era.h"
@@ -12,19 +12,19 @@
 #include "frame/range.h"
 
 /*
- * Roots have no such numbers before the year 2262, whoever says so: those behind them would soon
- * begin anew, below those before them.
+ * Numbers of roots, which are times, do not get that large before the year 2262. Larger ones are
+ * not believed: the numbers after them would soon wrap around.
  */
 #define LAST_SEQ (1ull << 63)
 
 /*
- * Roots whose young chunks have been verified, so that this is done only once per root and process:
+ * Roots whose young chunks have been verified, so that each process does that only once per root:
  * hash and era of the root, indexed by the hash. A collision costs a little time.
  */
 #define PROVEN 4096
 static _Atomic uint64_t proven[PROVEN];
 
-/* Checks the places of trailer and index, and that there is room for what lies before them. */
+/* Checks where trailer and index are, and that the chunk area fits before them. */
 static int judge_layout(const struct frame_info *info)
 {
 	uint64_t trailer_at = info->frame_len - info->trailer_len;
@@ -45,7 +45,7 @@ static int judge_layout(const struct frame_info *info)
 	return 0;
 }
 
-/* Checks everything that a header says about its root, but not the contents of the root. */
+/* Checks everything that a header says about its root, but not the root's contents. */
 static int judge_root(struct io *io, struct view fixed, enum frame_layout layout,
 		      struct frame_info *info)
 {
@@ -76,18 +76,18 @@ int frame_read_info(struct io *io, enum frame_layout layout, struct frame_info *
 	return judge_root(io, span_view(fixed), layout, info);
 }
 
-/* -EBADMSG: the root is torn, as far as its fingerprint tells. `head` is all of the header. */
+/* -EBADMSG: by its fingerprint, the root is torn. `head` is the whole header. */
 static int check_root(struct io *io, struct view head, const struct frame_info *info,
 		      struct fingerprint fp)
 {
 	uint64_t at = frame_index_at(info);
-	/* An empty root is in its first 87 bytes; see root.h. */
+	/* An empty root is just its first 87 bytes, which are never torn: root.h. */
 	if (fp.type != TRAILER_TYPE_64 || info->nbytes == 0)
 		return 0;
 	return root_check_file(io, at, info->frame_len - TRAILER_PRINT - at, head, fp);
 }
 
-/* Reads the header and the fingerprint of a root, and checks it by them. */
+/* Reads the header and the fingerprint of a root, and checks the root against them. */
 static int probe_root(struct io *io, const struct frame_info *info)
 {
 	uint8_t end[TRAILER_PRINT];
@@ -111,9 +111,9 @@ static int probe_root(struct io *io, const struct frame_info *info)
 }
 
 /*
- * May our note stand beside the metalayers of others? Not where these share their contents, so that
- * the trailer would get longer by being written anew; no writer makes it so. Nor where the trailer
- * could get too long to be read again.
+ * May we add our note to the metalayers of others? Not if these share contents (no known writer
+ * does that), since the trailer would get longer when it is rewritten; nor if the trailer could get
+ * too long to be read again.
  */
 static bool has_room_for_note(const struct frame *f)
 {
@@ -123,9 +123,9 @@ static bool has_room_for_note(const struct frame *f)
 }
 
 /*
- * Replaces f->trailer by one without our note, which each commit makes anew: it is then that of an
- * empty root. *old takes the trailer that was read, which f->vlmeta's entries and the note may
- * borrow. If there is no room for a note the trailer stays as it is.
+ * Replaces f->trailer by one without our note, as empty roots have it; each commit makes a new
+ * note. *old takes the trailer that was read, from which f->vlmeta's entries and the note may
+ * borrow. If there is no room for a note, the trailer stays as it is, without its fingerprint.
  */
 static int strip_note(struct frame *f, struct buf *old)
 {
@@ -143,8 +143,8 @@ static int strip_note(struct frame *f, struct buf *old)
 }
 
 /*
- * An upper bound for the stored bytes of these chunks: as if nothing was compressed. The runs may
- * name chunks again and again, and such as are not there; each that is there is proven once.
+ * An upper bound for the stored bytes of these chunks, as if nothing was compressed. The runs may
+ * name chunks repeatedly, or chunks that do not exist; each existing one is proven once.
  */
 static uint64_t young_bytes(const struct frame *f, struct view runs)
 {
@@ -155,10 +155,10 @@ static uint64_t young_bytes(const struct frame *f, struct view runs)
 	return min_u64(chunks, f->index.n) * f->info.chunk_size;
 }
 
-/* Applies what the note says about chunks to the index, and has young chunks verified. */
+/* Takes over what the note says about chunks, and verifies young chunks if necessary. */
 static int use_note(struct frame *f, const struct root_note *note, struct fingerprint fp)
 {
-	/* A header led here, which was written after a sync, or before one. */
+	/* A header led here, and the root was synced before or after that was written. */
 	bool is_synced =
 		(fp.word <= ROOT_CONFIRMED || era_is_durable(fp.word)) && !f->went_back;
 	_Atomic uint64_t *mark = &proven[fp.hash % PROVEN];
@@ -173,7 +173,7 @@ static int use_note(struct frame *f, const struct root_note *note, struct finger
 	if (*mark == proof)
 		return 0;
 	if (era_lasts(mount, fp.word)) {
-		/* the next root has to prove them too, unless a sync comes first */
+		/* they stay young: the next root lists them too, unless a sync comes first */
 		young_clear(&f->young);
 		f->young.bytes = young_bytes(f, note->young);
 		f->young.since = (uint32_t)fp.word;
@@ -185,15 +185,14 @@ static int use_note(struct frame *f, const struct root_note *note, struct finger
 }
 
 /*
- * The next root's number: it has to be larger than that of any root in the file, and there may be
- * one to which no header leads, since the power failed in a commit's second sync. Recovery would
- * prefer it to those that are made later, if the clock was behind since: it is, where the file was
- * changed in the future. Numbers are times, so none is much larger than that time, of which the
- * disk may have an older one: file systems keep it in memory for up to half a minute.
+ * The next root's number: it has to be above that of any root in the file, including one that no
+ * header leads to, since the power failed during a commit's second sync. If the clock has been set
+ * back since, recovery would prefer that root to later ones. A file changed in the future tells
+ * that it has. Numbers are times, so none is much above that ctime; the disk may have an older
+ * ctime, but file systems keep it in memory for half a minute at most.
  *
- * Where the clock is right, no number may be ahead of it: a file that gets the inode number of
- * another one, soon after that is gone, has larger ones, which tells them apart where nothing else
- * does (intent_record_judge).
+ * If the clock is right, no number may be ahead of it: a file that gets the inode number of one
+ * just removed has larger numbers, which may be all that tells the two apart (intent_record_judge).
  */
 static uint64_t after_changes(struct io *io)
 {
@@ -214,7 +213,7 @@ static void load_writer(struct frame *f)
 		      f->index.n <= FRAME_MAX_CHUNKS && info->chunk_size <= CHUNK_MAX_NBYTES;
 	if (!f->writable)
 		return;
-	/* Nobody knows whether the disk has this root yet, or an older one with bytes behind it. */
+	/* The disk may have this root, or still an older one that needs the bytes behind it. */
 	f->unsynced = true;
 	if (io_size(f->io, &file_len) < 0)
 		file_len = info->frame_len;
@@ -241,22 +240,25 @@ static int load_front(struct frame *f, struct fingerprint fp)
 }
 
 /*
- * Another program wrote last, and has kept our note. Its number is that of a root which may still
- * be in the file, as may those before it: the next one has to be larger, whatever the clock says.
- * But no hash vouches for it: it may be near the end of all numbers, where none of ours is.
+ * Another program wrote last, and has kept our note. The root with the note's number may still be
+ * in the file, as may earlier ones: the next number has to be larger, whatever the clock says. But
+ * no hash vouches for the note: absurdly large numbers, which ours never are, do not count.
  */
 static void heed_old_note(struct frame *f, struct view content)
 {
 	struct root_note note;
 	struct buf plain = {0};
 	if (root_note_decode(&note, content, &plain) < 0)
-		err_clear(); /* no fault of this root */
+		err_clear(); /* that is no error of this root */
 	else if (note.seq < LAST_SEQ)
 		f->seq = note.seq;
 	buf_free(&plain);
 }
 
-/* What load_marked loads behind its checks. `e`: the note, which borrows one of the two buffers. */
+/*
+ * Loads the rest for load_marked, after its checks. `e`: the note, or NULL; it borrows f->trailer,
+ * which *old keeps. *plain is for decoding it.
+ */
 static int load_noted(struct frame *f, struct fingerprint fp, const struct meta_entry *e,
 		      struct buf *plain, struct buf *old)
 {
@@ -273,8 +275,8 @@ static int load_noted(struct frame *f, struct fingerprint fp, const struct meta_
 }
 
 /*
- * A contiguous frame of today's format: its fingerprint says whether it is whole, the note whether
- * the frame is ours.
+ * Loads a contiguous frame that is not a beta: its fingerprint says whether it is whole, a note
+ * that we have written it.
  */
 static int load_marked(struct frame *f)
 {
@@ -320,7 +322,8 @@ static int load_newest(struct frame *f)
 	uint8_t head[HEADER_FIXED];
 	struct span fixed = {head, 0};
 	/*
-	 * Older versions allowed more young chunks than that: the rest is verified when it is read.
+	 * Older versions of this project allowed more young chunks: the rest is verified when it is
+	 * read.
 	 */
 	f->prove = YOUNG_MAX_BYTES;
 	TRY(read_fixed(f->io, &fixed));
@@ -344,8 +347,8 @@ int frame_load(struct frame *f)
 	if (f->writable)
 		f->floor = after_changes(io);
 	/*
-	 * Whoever opens a small file will read it next. If there is no memory for a copy, that does
-	 * no harm.
+	 * A small file that is opened will be read next. No harm if there is no memory for the
+	 * copy.
 	 */
 	if (f->info.nbytes && !f->info.sparse && !f->went_back && io_ahead_all(&ahead).n)
 		IGNORE(io_mem_open(&f->copy, io_ahead_all(&ahead)));
@@ -355,10 +358,9 @@ int frame_load(struct frame *f)
 }
 
 /*
- * There is no older root to be ahead of, so nobody asks when the file was changed. That would also
- * cost: where stamps may be finer than a tick (Linux 6.13), they are so once somebody has looked at
- * the one before, and a new file would have three times instead of one (docs/SPEED.md, "Times of
- * new files").
+ * There is no older root to be ahead of, so the ctime is not read. That would have a price: since
+ * Linux 6.13 a time stamp that was looked at makes the next one finer than a tick, and a new file
+ * would have three times instead of one (docs/SPEED.md, "Times of new files").
  */
 int frame_load_made(struct frame *f, struct view all)
 {

@@ -1,4 +1,4 @@
-/* What the index says: which bytes a chunk holds, and whether it is stored. */
+/* Queries of the index: which bytes a chunk holds, and whether it is stored. */
 #include "frame/frame_impl.h"
 #include "frame/range.h"
 
@@ -33,7 +33,7 @@ uint32_t frame_chunk_at(const struct frame *f, uint64_t at)
 	assert(at < f->nbytes);
 	if (!f->start)
 		return range_chunk(at, f->info.chunk_size);
-	/* The last chunk that starts at or before the byte: an empty one never is. */
+	/* The last chunk that starts at or before the byte, which is never an empty one. */
 	uint32_t lo = 0, hi = f->index.n;
 	while (hi - lo > 1) {
 		uint32_t mid = lo + (hi - lo) / 2;

@@ -1,9 +1,9 @@
 /*
- * Which bytes of a frame are garbage. What this process frees, it knows. What was garbage when the
- * frame was opened has to be found by a *survey*: it is the gaps between all chunks, whose lengths
- * are in their headers. That is done before the first chunk is written, so that the chunk may go
- * into a gap. If there are many chunks, it is done only before one of those that were there is
- * replaced, so that files that only grow never pay for it.
+ * Which bytes of a frame are garbage. What this process frees, it knows. Garbage that existed when
+ * the frame was opened is found by a *survey*: it is the gaps between all chunks, whose lengths are
+ * in their headers. The survey is done before the first chunk is written, which may thus go into a
+ * gap. If there are many chunks, it is put off until one of the existing chunks is replaced, so
+ * files that only grow never pay for it.
  */
 #include "frame/frame_impl.h"
 
@@ -11,38 +11,36 @@
 #include <stdlib.h>
 
 #define MAX_SURVEY (1u << 20)  /* chunks; each costs a read of 16 bytes */
-#define SMALL_SURVEY 64u       /* chunks, before it is known whether gaps are wanted */
+#define SMALL_SURVEY 64u       /* chunks; so few are always surveyed */
 
-/*
- * With so many waiting bytes a commit syncs, or with this share of the live bytes if that is more.
- */
+/* A commit syncs if more bytes than this wait, and more than this share of the live bytes. */
 #define PRESS_LEAST (1u << 20)
 #define PRESS_SHARE 16
 
 /*
- * If so many bytes wait only for the root on disk to be durable, and half as many as that root
- * uses, it is worth a sync before the file gets longer.
+ * If more bytes than this wait for the root on disk to become durable, and more than half of what
+ * that root uses, a sync is worth it before the file grows.
  */
 #define OUTGROWN_LEAST (64u << 10)
 
-#define PUNCH_LEAST (1u << 20) /* bytes of a gap that goes back to the disk */
-#define PUNCH_MOST 16          /* calls of punch at one sync                */
-#define DISK_BLOCK 4096u       /* only whole blocks can be given back       */
-#define CUT_LEAST (64u << 10)  /* bytes of a free tail that is cut off      */
+#define PUNCH_LEAST (1u << 20) /* gaps of at least this many bytes are punched out */
+#define PUNCH_MOST 16          /* at most this many after one sync          */
+#define DISK_BLOCK 4096u       /* only whole blocks can be punched out      */
+#define CUT_LEAST (64u << 10)  /* a free tail of this many bytes is cut off */
 
-/* For a tight frame: a gap of 8 KiB contains a block of 4 KiB wherever it begins. */
+/* For a tight frame: any gap of 8 KiB contains a whole block of 4 KiB. */
 #define PUNCH_LEAST_TIGHT (8u << 10)
 #define PUNCH_MOST_TIGHT 256
 
-#define LENGTH_NONE NUMBER_NEW /* the chunk is never freed */
+#define LENGTH_NONE NUMBER_NEW /* unknown: the chunk is never freed */
 
 /* Where a chunk lies. */
 struct stretch {
 	uint64_t at;
-	uint32_t len, n; /* n: of the chunk */
+	uint32_t len, n; /* n: chunk number */
 };
 
-/* The end of the place for the trailer of an empty root, which is never handed out. */
+/* The end of the front, the place for the trailer of an empty root, which is never handed out. */
 static uint64_t front_end(const struct frame *f)
 {
 	return (uint64_t)f->info.header_len + f->trailer.n;
@@ -110,7 +108,7 @@ static int collect(struct frame *f, struct stretch *list, uint32_t *n)
 	return 0;
 }
 
-/* A gap between chunks of the root on disk, to which an older root may refer. */
+/* Makes a gap between chunks of the root on disk wait: an older root may refer to it. */
 static void let_gap_wait(struct frame *f, uint64_t at, uint64_t end)
 {
 	at = max_u64(at, front_end(f));
@@ -119,12 +117,13 @@ static void let_gap_wait(struct frame *f, uint64_t at, uint64_t end)
 }
 
 /*
- * No length is read twice: what is freed must be what was handed out, or what the survey has found,
- * whatever became of the chunk's header since. A longer one would free its neighbours, too.
+ * Lengths are kept, not read again: what is freed must be what was handed out, or what the survey
+ * has found, even if the chunk's header has been damaged since. Too large a length would free its
+ * neighbours, too.
  */
 void frame_space_note(struct frame *f, uint32_t n, uint32_t len)
 {
-	/* If there is no memory it stays unknown: as with checksums (frame_sums_note). */
+	/* If memory is short, it stays unknown, as with checksums (frame_sums_note). */
 	if (!numbers_set(&f->lengths, n, len))
 		assert(numbers_get(&f->lengths, n) == LENGTH_NONE);
 }
@@ -162,7 +161,7 @@ static void survey_small(struct frame *f)
 		frame_space_survey(f);
 }
 
-/* True: the chunk was there when the frame was opened. */
+/* True: the chunk has been there since the frame was opened. */
 static bool is_old(const struct frame *f, uint32_t n)
 {
 	uint64_t entry = n < f->index.n ? numbers_get(&f->index, n) : ENTRY_SPECIAL;
@@ -171,7 +170,7 @@ static bool is_old(const struct frame *f, uint32_t n)
 
 void frame_space_survey_for(struct frame *f, uint32_t n)
 {
-	if (is_old(f, n)) /* frame_space_drop does it, too, but after the new one has its place */
+	if (is_old(f, n)) /* frame_space_drop would, too, but after the new chunk has its place */
 		frame_space_survey(f);
 	else
 		survey_small(f);
@@ -191,13 +190,13 @@ void frame_space_drop(struct frame *f, uint32_t n)
 
 void frame_space_drop_from(struct frame *f, uint32_t first)
 {
-	if (first == 0) /* to write into the gaps, while the chunks wait for the next root */
+	if (first == 0) /* so that gaps can be used before the dropped chunks are free */
 		survey_small(f);
 	bool all = first == 0 && f->survey != SURVEY_DONE;
 	for (uint32_t i = first; (i = index_next_stored(&f->index, i)) < f->index.n; i++)
 		if (!all || f->info.header_len + numbers_get(&f->index, i) >= f->area)
 			frame_space_drop(f, i);
-	if (all) { /* nothing of what was there at open is left */
+	if (all) { /* none of the chunks that were there at open is left */
 		frame_space_retire(f, f->info.header_len, f->area);
 		f->survey = SURVEY_DONE;
 	}
@@ -205,7 +204,7 @@ void frame_space_drop_from(struct frame *f, uint32_t first)
 
 int frame_live_end(struct frame *f, const struct numbers *ix, uint64_t *end)
 {
-	uint64_t last = 0; /* where that chunk is; no chunk begins at 0 */
+	uint64_t last = 0; /* offset of the last chunk; 0: none */
 	uint32_t len = 0;
 	*end = front_end(f);
 	if (f->survey != SURVEY_DONE)
@@ -301,7 +300,7 @@ void frame_space_trim(struct frame *f)
 	if (!f->changed || f->unsynced ||
 	    (!f->tight && tail < CUT_LEAST && tail < f->space.end / 4))
 		return;
-	/* Failure costs space and nothing else. */
+	/* Failure only costs space. */
 	if (tail && io_truncate(f->io, f->space.end) == 0)
 		f->space.high = f->space.end;
 }

@@ -1,6 +1,6 @@
 /*
- * Roots whose fingerprint does not say that they are durable (root.h): which these are, and how one
- * says so after all, without another commit.
+ * Roots whose fingerprint does not say that they are durable (root.h): which ones those are, and
+ * how to make a fingerprint say so without another commit.
  */
 #include "frame/commit_impl.h"
 
@@ -19,7 +19,10 @@ bool frame_unproven(const struct frame *f)
 	return f->word > ROOT_CONFIRMED || (f->word == ROOT_SYNCED && !f->latest);
 }
 
-/* Replaces the fingerprint of the root on disk; `tail`: its bytes from the index on. 1: done. */
+/*
+ * Replaces the fingerprint of the root on disk; `tail`: its bytes from the index on. Returns 1 if
+ * done.
+ */
 static int sign_again(struct frame *f, struct span tail)
 {
 	struct root_bytes r = {.head = buf_view(&f->head),
@@ -29,7 +32,7 @@ static int sign_again(struct frame *f, struct span tail)
 	now.word = f->latest ? ROOT_SYNCED : ROOT_CONFIRMED;
 	if (was.type != TRAILER_TYPE_64 || root_matches(&r, was, &same) < 0 || !same ||
 	    root_hash(&r, now.word, &now.hash) < 0)
-		return 0; /* what is damaged must not be signed */
+		return 0; /* a damaged root must not be signed */
 	trailer_set_fingerprint(tail, now);
 	f->changed = true;
 	if (io_pwrite(f->io, f->info.frame_len - TRAILER_PRINT,
@@ -43,8 +46,8 @@ static int sign_again(struct frame *f, struct span tail)
 }
 
 /*
- * The root on disk is durable, but its fingerprint, which lies in one sector, does not say so. If
- * that cannot be changed the root is as good as before.
+ * The root on disk is durable, but its fingerprint does not say so. That lies in one sector, so if
+ * rewriting it fails, the root is as good as before.
  */
 int frame_vouch(struct frame *f)
 {

@@ -17,7 +17,7 @@ bool held_take(uint64_t bytes, bool must)
 {
 	uint64_t now = bytes_held;
 
-	/* Not counted for a moment to see whether it fits: others would be refused meanwhile. */
+	/* Not by adding first and checking afterwards: others would be refused meanwhile. */
 	do
 		if (!must && (now > bound || bytes > bound - now)) {
 			refused = true;

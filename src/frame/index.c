@@ -1,6 +1,6 @@
 /*
- * The index <-> the chunk that contains it. Decoded, it may have 2 GB, so it is read a few blocks
- * at a time, straight into pages.
+ * The index <-> the chunk that contains it. Decoded, it may be 2 GB, so it is read a few blocks at
+ * a time, straight into pages.
  */
 #include "frame/index.h"
 
@@ -11,7 +11,7 @@
 #include <assert.h>
 
 #define ENTRY_BYTES 8u
-#define BLOCK_SIZE 16384u /* decoded bytes of a block of the chunks that we write */
+#define BLOCK_SIZE 16384u /* decoded bytes of a block, in chunks that we write */
 
 /*
  * A block is decoded as a whole, so its size needs a limit. No writer makes larger blocks for an
@@ -19,9 +19,9 @@
  */
 #define BLOCK_LIMIT (4u << 20)
 
-#define STEP (256u << 10) /* decoded bytes that one read aims at */
-#define STORED_LIMIT 16u  /* entries up to which compression cannot gain anything worth its time */
-#define ZSTD_FROM 2048u   /* entries from which zstd is clearly smaller than the usual BloscLZ */
+#define STEP (256u << 10) /* decoded bytes per read, about */
+#define STORED_LIMIT 16u  /* up to this many entries compression is not worth its time */
+#define ZSTD_FROM 2048u   /* from this many entries on, zstd is clearly smaller than BloscLZ */
 
 uint32_t index_next_stored(const struct numbers *ix, uint32_t i)
 {
@@ -46,7 +46,7 @@ struct loader {
 	struct numbers *ix;
 	struct index_rule rule;
 	uint32_t at;       /* next entry */
-	uint8_t carry[ENTRY_BYTES];  /* an entry that lies across two steps */
+	uint8_t carry[ENTRY_BYTES];  /* an entry split between two steps */
 	uint32_t ncarry;
 };
 
@@ -81,7 +81,7 @@ static int load_entry(struct loader *l, const uint8_t *p)
 	return 0;
 }
 
-/* Entries of one page. Once it is unfolded, most of them are just copied. */
+/* Loads entries of one page. Once that is unfolded, most of them are just copied. */
 static int load_run(struct loader *l, const uint8_t *p, uint32_t n)
 {
 	const struct numbers_page *pg = &l->ix->page[l->at / NUMBERS_PAGE];
@@ -152,7 +152,7 @@ static int load_plain(struct loader *l, const struct stored *at, const struct ch
 	return 0;
 }
 
-/* All entries are one number: no bytes to decode. */
+/* All entries are the same number: nothing to decode. */
 static int load_same(struct loader *l, const uint8_t raw[ENTRY_BYTES])
 {
 	struct numbers *ix = l->ix;

@@ -3,11 +3,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* In the order of precedence. */
+/* In order of precedence. */
 static const struct {
 	const char *text;
 	enum suffix suffix;
-	const char *shown; /* what stands in its place */
+	const char *shown; /* its replacement in the mount */
 } suffixes[] = {
 	{NAMES_NEW_SUFFIX, SUFFIX_FRAME, ""},
 	{".b2f", SUFFIX_FRAME, ""},
@@ -123,7 +123,7 @@ int names_for(enum node_kind kind, bool is_regular, const char *suffix, const ch
 	const size_t ending = strlen(NAMES_ARRAY_SHOWN);
 	size_t len = strlen(shown), stem;
 
-	/* One limit for all kinds: statfs promises it, and a later rename keeps it. */
+	/* The same limit for all kinds: statfs promises it, and it holds across renames. */
 	if (len > NAMES_MAX)
 		return -ENAMETOOLONG;
 	if (strcmp(shown, NAMES_MACHINES) == 0)

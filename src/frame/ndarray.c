@@ -6,8 +6,8 @@
 #include <assert.h>
 
 /*
- * Markers are skipped, not judged: 16 dimensions overflow that of a small array (FORMAT.md 14.1).
- * *least becomes the number, if that is less.
+ * Markers are skipped, not checked: 16 dimensions overflow the marker of a short array (FORMAT.md
+ * 14.1). Lowers *least to the number.
  */
 static uint64_t read_dim(struct cursor *c, bool wide, int64_t *least)
 {
@@ -36,7 +36,7 @@ static int parse_dims(struct ndarray *a, struct cursor *c)
 
 static int parse_dtype(struct ndarray *a, struct cursor *c)
 {
-	if (cursor_left(c) == 0) /* the predecessor of b2nd had none */
+	if (cursor_left(c) == 0) /* caterva, the predecessor of b2nd, had none */
 		return 0;
 	cursor_skip(c, 1); /* format: 0 is NumPy, and no other was ever defined */
 	struct view text = msgpack_bytes32(c, MSGPACK_STR32);
@@ -58,7 +58,7 @@ static int multiply_all(const struct ndarray *a, struct products *p)
 {
 	bool over = false;
 	*p = (struct products){1, 1, a->item, a->item};
-	/* A zero further on does not excuse an overflow before it. */
+	/* Overflow is an error even if a later zero makes the product 0. */
 	for (int i = 0; i < a->ndim; i++) {
 		uint64_t c = a->chunkshape[i], b = a->blockshape[i];
 		over |= mul_overflows(p->items, a->shape[i], &p->items);
@@ -114,10 +114,10 @@ int ndarray_parse(struct ndarray *a, struct view meta, uint32_t item, uint32_t c
 	return judge_geometry(a, chunk_size, frame_nbytes);
 }
 
-/* One dimension of a position: which chunk, which block in it, which item in that. */
+/* One dimension of a position: the chunk, the block in it, and the item in that. */
 struct place {
 	uint64_t x;
-	/* left: items of the array from here to the block's end */
+	/* left: items of the array from here to the end of the block */
 	uint32_t chunk, block, pos, left;
 };
 
@@ -130,9 +130,7 @@ static struct place place_of(const struct ndarray *a, int i, uint64_t x)
 	return p;
 }
 
-/*
- * True: a row along dimension i lies in one block from its first item to its last, without padding.
- */
+/* True: a row along dimension i lies entirely in one block, without padding. */
 static bool row_is_whole(const struct ndarray *a, int i)
 {
 	return a->shape[i] == a->blockshape[i] && a->chunkshape[i] >= a->shape[i];
@@ -156,9 +154,11 @@ struct ndarray_piece ndarray_locate(const struct ndarray *a, uint64_t at)
 		pos = pos * b + pl[i].pos;
 	}
 	/*
-	 * From the innermost dimension outwards, as long as the dimensions inside are whole rows.
+	 * From the innermost dimension outwards, as long as the dimensions further in are whole
+	 * rows.
 	 */
-	uint64_t inner = 1, into = 0; /* items of the dimensions inside, and how far in we are */
+	uint64_t inner = 1, into = 0; /* items of the dimensions further in, and the position
+					 there */
 	for (int i = a->ndim - 1; i >= 0 && whole; i--) {
 		len = pl[i].left * inner - into;
 		into += pl[i].x * inner;
@@ -174,16 +174,16 @@ struct ndarray_piece ndarray_locate(const struct ndarray *a, uint64_t at)
 }
 
 /*
- * Where block r->block of the chunk lies in the array, and how much of it is no padding. If it is
- * all padding, because it lies behind the end of the array in one dimension, so are the blocks
- * behind it in that dimension: r->next skips them.
+ * Finds out where block r->block of the chunk lies in the array, and how much of it is not padding.
+ * If it is all padding, because it lies beyond the end of the array in one dimension, so are the
+ * blocks after it in that dimension: r->next skips them.
  */
 static void enter_block(struct ndarray_runs *r)
 {
 	const struct ndarray *a = r->a;
 	uint32_t chunk = r->chunk, block = r->block;
 	bool any = true, whole = true;
-	uint64_t row = 1; /* blocks of a row of dimension i */
+	uint64_t row = 1; /* blocks in a row of dimension i */
 
 	r->next = (uint64_t)block + 1;
 	r->len = a->item;
@@ -227,7 +227,7 @@ struct ndarray_runs ndarray_runs_of(const struct ndarray *a, uint32_t chunk, uin
 	return r;
 }
 
-/* The next run of the block, whole, and on to the one behind it. */
+/* Returns the next run of the block, uncut, and advances. */
 static struct ndarray_run take_run(struct ndarray_runs *r)
 {
 	const struct ndarray *a = r->a;

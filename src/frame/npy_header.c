@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define DEPTH_MAX 8 /* of fields within fields: each level is a call */
-#define PREFIX_1 10 /* magic, version, and 16 bits of how long the rest of the header is */
-#define PREFIX_3 12 /* the same with 32 bits; its text is UTF-8, that of format 1 ISO 8859-1 */
+#define DEPTH_MAX 8 /* nesting of fields: the parser recurses */
+#define PREFIX_1 10 /* magic, version, and the length of the rest in 16 bits */
+#define PREFIX_3 12 /* the same with 32 bits; the text is UTF-8, in format 1 ISO 8859-1 */
 #define ALIGN 64u /* the data starts at a multiple of this */
 #define ITEM_MAX CHUNK_MAX_NBYTES /* bytes: a chunk has whole items */
 
@@ -51,7 +51,7 @@ static uint64_t parse_number(struct text *t)
 	return n;
 }
 
-/* The length of what follows a backslash in text that Python prints; 0: Python prints no such. */
+/* The length of an escape sequence after its backslash; 0: not one that Python prints. */
 static size_t escape_length(const char *p)
 {
 	size_t n = *p == 'x' ? 2 : *p == 'u' ? 4 : 0;
@@ -60,7 +60,7 @@ static size_t escape_length(const char *p)
 	return 1 + n;
 }
 
-/* The length of a character or an escape sequence at p; 0: strings have none such. */
+/* The length of the character or escape sequence at p; 0: not legal in a string. */
 static size_t letter_length(const char *p)
 {
 	if (*p == '\\') {
@@ -70,7 +70,7 @@ static size_t letter_length(const char *p)
 	return (uint8_t)*p < 0x20 || *p == 0x7f ? 0 : utf8_length((const uint8_t *)p);
 }
 
-/* 'x' or "x"; false: no string here. */
+/* 'x' or "x"; false: there is no string here. */
 static bool parse_string(struct text *t, const char **s, size_t *n)
 {
 	skip_spaces(t);
@@ -88,7 +88,7 @@ static bool parse_string(struct text *t, const char **s, size_t *n)
 	return true;
 }
 
-/* "[ns]", "[25s]" behind a date: legal units only. */
+/* "[ns]" or "[25s]" after a date: legal units only. */
 static bool unit_is_known(const char *s)
 {
 	static const char *const units[] = {"Y", "M", "W", "D", "h", "m", "s",
@@ -112,7 +112,7 @@ static bool number_is_known(char kind, unsigned long size)
 {
 	static const struct {
 		char kind;
-		uint64_t sizes; /* one bit each */
+		uint64_t sizes; /* a bit for each size */
 	} known[] = {
 		{'b', 1 << 1},
 		{'i', 1 << 1 | 1 << 2 | 1 << 4 | 1 << 8},
@@ -128,7 +128,7 @@ static bool number_is_known(char kind, unsigned long size)
 	return true;
 }
 
-/* Bytes of an item of a type such as "<f8"; 0: not one that NumPy reads back. */
+/* The item size of a type such as "<f8"; 0: not one that NumPy reads back. */
 static uint64_t simple_size(const char *s, size_t n)
 {
 	char word[32], *end;
@@ -169,7 +169,7 @@ static uint64_t parse_type(struct text *t, int depth)
 	return parse_fields(t, depth + 1);
 }
 
-/* How often a field is repeated: "(2, 3)" or "3" behind its type. */
+/* How often a field is repeated: "(2, 3)" or "3" after its type. */
 static uint64_t parse_repeat(struct text *t)
 {
 	uint64_t n = 1;
@@ -186,7 +186,7 @@ static uint64_t parse_repeat(struct text *t)
 	return n;
 }
 
-/* ('name', type) or (('title', 'name'), type), with a repeat count or without. */
+/* ('name', type) or (('title', 'name'), type), with or without a repeat count. */
 static uint64_t parse_field(struct text *t, int depth)
 {
 	const char *s;
@@ -224,7 +224,7 @@ static uint64_t parse_fields(struct text *t, int depth)
 	return size;
 }
 
-/* The value of 'descr', and its item size; false: not one for an .npy file. */
+/* Writes the value of 'descr'; false: the dtype is not one for an .npy file. */
 static bool describe(const struct ndarray *a, char *out, size_t room)
 {
 	int n = (int)a->dtype.n;
@@ -243,7 +243,10 @@ static bool describe(const struct ndarray *a, char *out, size_t room)
 			return false;
 		snprintf(out, room, "'%.*s'", n, dtype);
 	}
-	/* Absent, or of another size than the frame's items, which does occur: plain bytes. */
+	/*
+	 * No dtype, or one whose size is not that of the frame's items, which does occur: opaque
+	 * bytes.
+	 */
 	if (size != a->item)
 		snprintf(out, room, "'|V%u'", a->item);
 	return true;
@@ -260,7 +263,7 @@ static size_t print_shape(const struct ndarray *a, char *out, size_t room)
 
 static bool is_ascii(const char *s)
 {
-	while (*s && (uint8_t)*s < 0x80) /* char has no sign on some machines */
+	while (*s && (uint8_t)*s < 0x80) /* char is unsigned on some machines */
 		s++;
 	return *s == 0;
 }

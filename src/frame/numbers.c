@@ -13,13 +13,13 @@ static uint32_t pages_for(uint32_t n)
 	return (uint32_t)ceil_div(n, NUMBERS_PAGE);
 }
 
-/* How many of page p are in use. */
+/* How many numbers of page p are in use. */
 static uint32_t page_used(const struct numbers *a, uint32_t p)
 {
 	return (uint32_t)min_u64(NUMBERS_PAGE, a->n - p * NUMBERS_PAGE);
 }
 
-/* Memory counts: held.h. NULL: there is none, or a file that is loaded gets no more. */
+/* Memory is counted: held.h. NULL: out of memory, or beyond the bound while loading. */
 static void *memory_grow(const struct numbers *a, void *p, uint64_t had, uint64_t want)
 {
 	if (!held_take(want - had, !a->loading || want <= HELD_SMALL))
@@ -147,7 +147,7 @@ int numbers_reserve(struct numbers *a, uint32_t calls)
 	return 0;
 }
 
-/* Memory for `want` numbers, and for some that will follow them. */
+/* The capacity to allocate for `want` numbers, with room to grow. */
 static uint32_t cap_for(uint32_t want)
 {
 	uint32_t cap = 8;
@@ -156,7 +156,7 @@ static uint32_t cap_for(uint32_t want)
 	return cap;
 }
 
-/* Gives the last page, which may be shorter than others, memory for `want` numbers. */
+/* Gives the last page, which may be shorter than the others, memory for `want` numbers. */
 static int page_grow(struct numbers *a, struct numbers_page *pg, uint32_t want)
 {
 	uint32_t cap = cap_for(want);
@@ -175,7 +175,7 @@ static int page_grow(struct numbers *a, struct numbers_page *pg, uint32_t want)
 	return 0;
 }
 
-/* The last page gets numbers behind those it has: up to `to` in all. */
+/* Fills the last page up to `to` numbers. */
 static int extend_last(struct numbers *a, uint32_t to)
 {
 	uint32_t from = page_used(a, a->npages - 1);
@@ -188,7 +188,7 @@ static int extend_last(struct numbers *a, uint32_t to)
 	return 0;
 }
 
-/* Memory for so many pages. */
+/* Makes room for `npages` entries in the table of pages. */
 static int table_grow(struct numbers *a, uint32_t npages)
 {
 	if (npages <= a->room)

@@ -1,15 +1,15 @@
 /*
  * After a failed sync. The kernel reports such a failure once and marks the pages clean: their
- * content may never get to the disk, and the next sync succeeds all the same. So before a sync is
- * trusted again, everything that was written since the last good one is written again: chunks here,
- * if what is read back still matches its checksum; index, trailer and header by a new commit.
+ * content may never get to the disk, yet the next sync succeeds. So before a sync is trusted again,
+ * everything that was written since the last good one is written again: chunks here, if what is
+ * read back still matches the checksum; index, trailer and header by a new commit.
  */
 #include "frame/era.h"
 #include "frame/frame_impl.h"
 
 /*
- * Writes whole chunks, not pieces, since what is written has to be what was verified. Until it is
- * written its pages are clean, and if the kernel drops them, the next read gets what the disk has.
+ * Writes whole chunks, not pieces, since what is written has to be what was verified: the pages are
+ * clean until then, and if the kernel drops them, the next read returns what the disk has.
  */
 static int rewrite(struct frame *f, uint64_t from, uint64_t to)
 {
@@ -23,7 +23,7 @@ static int rewrite(struct frame *f, uint64_t from, uint64_t to)
 				       buf_view(&b));
 	}
 	buf_free(&b);
-	return rc == -EBADMSG ? -EIO : rc; /* the file is sound; the disk took a chunk back */
+	return rc == -EBADMSG ? -EIO : rc; /* the file was sound; the disk has lost a chunk */
 }
 
 static int rewrite_young(struct frame *f)

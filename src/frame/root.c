@@ -9,10 +9,10 @@
 #include <assert.h>
 
 #define NOTE_FIXED (1 + 3 + 4 + 9 + 5 + 5 + HEADER_FIXED + 6 + 5 + 5 + 5)
-#define NOTE_FULL (6u + 9) /* its key is "whole" */
+#define NOTE_FULL (6u + 9) /* with the key "whole" */
 #define NOTE_VERSION 2
-#define NOTE_VERSION_WHOLE 1 /* checksums of chunks are of all their bytes */
-#define NOTE_BLOCK 16384u /* decoded bytes; of a plain copy any number would do */
+#define NOTE_VERSION_WHOLE 1 /* all checksums are of whole chunks */
+#define NOTE_BLOCK 16384u /* decoded bytes; for a plain copy any size would do */
 
 size_t root_note_length(bool part, size_t young, size_t sums)
 {
@@ -101,7 +101,7 @@ static int parse(struct root_note *note, struct view plain)
 	msgpack_marker(&c, MSGPACK_FIXMAP | (part ? 6 : 5));
 	take_key(&c, "v");
 	uint8_t v = cursor_u8(&c);
-	if (!c.bad && v > NOTE_VERSION) /* whole, but not for us: no reason to go back */
+	if (!c.bad && v > NOTE_VERSION) /* valid, but not for us: no reason to go back */
 		return UNSUPPORTED("note of a later root", v);
 	note->seq = note->full = take_number(&c, "seq");
 	if (part)
@@ -126,7 +126,7 @@ int root_note_decode(struct root_note *note, struct view content, struct buf *pl
 	if (content.n < CHUNK_HEAD)
 		return CORRUPT("note of the root is too short", content.n);
 	TRY(chunk_sizes(content, &nbytes, &cbytes));
-	/* Our notes are plain copies, so no decoded one is larger than its stored bytes. */
+	/* Our notes are stored uncompressed, so none decodes to more than its stored bytes. */
 	if (nbytes > content.n || cbytes != content.n)
 		return CORRUPT("size of the note of the root", nbytes);
 	bool as_is = chunk_parse(&c, content, content.n, 1) == 0 && c.kind == CHUNK_STORED;
@@ -143,7 +143,7 @@ int root_note_decode(struct root_note *note, struct view content, struct buf *pl
 	return parse(note, buf_view(plain));
 }
 
-/* Which bytes of the header are in the hash: all of them, as in older versions, or not all. */
+/* Which bytes of the header the hash covers: all, as in older versions, or only a part. */
 enum form { FORM_PART, FORM_ALL };
 
 static enum form form_of(struct view head)
@@ -151,7 +151,7 @@ static enum form form_of(struct view head)
 	return head.n == HEADER_EMPTY ? FORM_ALL : FORM_PART;
 }
 
-/* The reference writes the header anew when it changes a metalayer, and leaves the trailer. */
+/* The reference rewrites the header when it changes a metalayer, and leaves the trailer alone. */
 static void add_head(struct XXH3_state_s *state, struct view head, bool empty, enum form form)
 {
 	uint8_t fixed[HEADER_FIXED];

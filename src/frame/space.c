@@ -11,7 +11,7 @@ struct space_extent {
 	struct treap_node by_at, by_len; /* free: both. Busy: by_at */
 	struct space_extent *next;       /* of the list */
 	bool lent;
-	bool marked; /* the visitor's: such as punched out */
+	bool marked; /* for the visitor of space_each_free: punched out, say */
 };
 
 static struct space_extent *of_at(const struct treap_node *e)
@@ -29,14 +29,14 @@ static bool is_lower(const struct treap_node *a, const struct treap_node *b)
 	return of_at(a)->at < of_at(b)->at;
 }
 
-/* Of those that are as long, the lower one comes first. */
+/* Ties go to the lower offset. */
 static bool is_shorter(const struct treap_node *a, const struct treap_node *b)
 {
 	const struct space_extent *l = of_len(a), *r = of_len(b);
 	return l->len != r->len ? l->len < r->len : l->at < r->at;
 }
 
-/* The first that begins at or behind `at`, and the last that begins before it. */
+/* The first extent that begins at or behind `at`, and the last that begins before it. */
 static struct space_extent *first_from(const struct treap *t, uint64_t at)
 {
 	const struct space_extent key = {.at = at};
@@ -49,7 +49,10 @@ static struct space_extent *last_before(const struct treap *t, uint64_t at)
 	return of_at(treap_below(t, &key.by_at));
 }
 
-/* The shortest free extent of at least `len` bytes; of those with `len`, from `at` on. */
+/*
+ * The shortest free extent of at least `len` bytes; one of exactly `len` must begin at or behind
+ * `at`.
+ */
 static struct space_extent *best_fit(const struct space *sp, uint64_t len, uint64_t at)
 {
 	const struct space_extent key = {.at = at, .len = len};
@@ -91,7 +94,7 @@ static void list_push(struct space_extent **list, struct space_extent *e)
 	*list = e;
 }
 
-/* Takes any extent out of the treap. */
+/* Removes an arbitrary extent from the treap. */
 static struct space_extent *pop_at(struct treap *t)
 {
 	struct space_extent *e = of_at(t->root);
@@ -100,7 +103,7 @@ static struct space_extent *pop_at(struct treap *t)
 	return e;
 }
 
-/* All that is free, retired or waiting. */
+/* Forgets whatever is free, retired or waiting. */
 static void forget_idle(struct space *sp)
 {
 	struct space_extent *e;
@@ -137,7 +140,7 @@ static void link_free(struct space *sp, struct space_extent *e)
 	sp->nfree += e->len;
 }
 
-/* Becomes free, joined with its neighbours; free bytes at the very end are let go. */
+/* Makes an extent free, merged with its neighbours; free bytes at the very end shorten the file. */
 static void set_free(struct space *sp, struct space_extent *e)
 {
 	struct space_extent *low = last_before(&sp->by_at, e->at);
@@ -176,7 +179,7 @@ static void lend(struct space *sp, struct space_extent *e, uint64_t at, uint64_t
 	sp->nlent++;
 }
 
-/* Lends the first bytes of a free extent; the others stay free. */
+/* Lends the first `len` bytes of a free extent; the rest stays free. */
 static int carve(struct space *sp, struct space_extent *e, uint64_t len, uint64_t *at)
 {
 	struct space_extent *lent = e->len > len ? extent_new(e->at, len) : e;
@@ -215,7 +218,7 @@ int space_take(struct space *sp, uint64_t len, uint64_t *at)
 	return e ? carve(sp, e, len, at) : take_end(sp, len, at);
 }
 
-/* The first free one of so many bytes that begins at or behind `least`. */
+/* The lowest free extent of at least `len` bytes that begins at or behind `least`. */
 static struct space_extent *lowest_from(const struct space *sp, uint64_t len, uint64_t least)
 {
 	struct space_extent *e = first_from(&sp->by_at, least);
@@ -280,7 +283,7 @@ void space_shorten(struct space *sp, uint64_t at, uint64_t len)
 	uint64_t rest = e->len - len;
 	e->len = len;
 	struct space_extent *tail = rest ? extent_new(at + len, rest) : NULL;
-	if (tail) /* nobody ever referred to it */
+	if (tail) /* no root ever referred to it */
 		set_free(sp, tail);
 }
 
@@ -305,7 +308,7 @@ bool space_drop(struct space *sp, uint64_t at)
 	return true;
 }
 
-/* Without memory it is forgotten until the file is opened again. */
+/* If memory is short, the bytes are forgotten until the file is opened again. */
 static void list_add(struct space_extent **list, uint64_t *bytes, uint64_t at, uint64_t len)
 {
 	struct space_extent *e = len ? extent_new(at, len) : NULL;

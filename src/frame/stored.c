@@ -7,13 +7,13 @@
 #define HEAD_STACK 1024 /* header and offsets of most chunks */
 
 /*
- * Blocks may be stored in any order. One read of everything between them is best, unless most of
- * that is something else.
+ * Blocks may be stored in any order. One read of everything from the first to the last byte of a
+ * run is best, unless most of that is other blocks.
  */
 #define SPREAD_LIMIT 2
 #define SPREAD_SLACK (64u << 10)
 
-/* The stored bytes of a run, in the scratch. */
+/* Reads the stored bytes of a run into the scratch. */
 static int fetch(const struct stored *st, const struct chunk *c, struct run run, struct scratch *s,
 		 struct span *bytes)
 {
@@ -35,21 +35,20 @@ static int load_ref(const struct stored *st, struct scratch *s, struct chunk *c)
 }
 
 /*
- * What chunk_parse takes for each block at most: where it begins and ends, and a third number: its
- * checksum, its decoded offset, or its place in the order of all.
+ * Bytes that chunk_parse allocates per block, at most: where it begins and ends, and a third
+ * number: its checksum, its decoded offset, or its rank by offset.
  */
 #define TABLES 12
 
-/* Memory for the first `need` bytes of the chunk, as far as it is parsed, and what it keeps. */
+/* Memory for the first `need` bytes of the partly parsed chunk, and for what parsing keeps. */
 static uint64_t head_memory(const struct chunk *c, int need)
 {
 	return (uint64_t)need * (c->kind == CHUNK_VALUE ? 2 : 1) + TABLES * (uint64_t)c->nblocks;
 }
 
 /*
- * Reads the first head->n bytes: to head->p if HEAD_STACK bytes are enough, else to the scratch. If
- * that number was a guess, the file may end before: then fewer are read, but as many as any chunk
- * has.
+ * Reads the first head->n bytes: to head->p if at most HEAD_STACK, else to the scratch. If the
+ * number was a guess and the file ends earlier, reads just what every chunk has.
  */
 static int fetch_head(const struct stored *st, bool guess, struct scratch *s, struct span *head)
 {
@@ -63,7 +62,7 @@ static int fetch_head(const struct stored *st, bool guess, struct scratch *s, st
 	return io_pread(st->io, st->at, *head);
 }
 
-/* The first fetch is the guess. */
+/* The length of the first fetch is a guess. */
 int stored_load_head(const struct stored *st, uint32_t guess, struct scratch *s, struct chunk *c)
 {
 	uint8_t stack[HEAD_STACK];
@@ -121,13 +120,13 @@ int stored_read_part(const struct stored *st, const struct chunk *c, struct chun
 {
 	struct run one = {part.block, 1};
 	struct span bytes;
-	/* the block is decoded in the scratch, as far as it must */
+	/* the block is decoded in the scratch, as far as necessary */
 	TRY(scratch_ask(s, stored_memory(c, one, BLOCK_DECODED) + chunk_run_bytes(c, one)));
 	TRY(fetch(st, c, one, s, &bytes));
 	return chunk_decode_part(c, s, part, span_view(bytes), dst);
 }
 
-/* No decoder, no detour. */
+/* Reads blocks of plain bytes straight to where they are wanted, without the decoder. */
 static int read_plain(const struct stored *st, const struct chunk *c, struct run run,
 		      struct scratch *s, struct span dst)
 {
@@ -176,7 +175,7 @@ int stored_read(const struct stored *st, const struct chunk *c, struct run run, 
 	return 0;
 }
 
-/* Compares a block that is longer than a step. */
+/* Verifies a block that is longer than a step. */
 static int check_long(const struct stored *st, const struct chunk *c, uint32_t block)
 {
 	uint64_t hash;
@@ -212,7 +211,10 @@ int stored_length(const struct stored *st, uint32_t *len)
 		return CORRUPT("no room for a chunk", st->room);
 	TRY(io_pread(st->io, st->at, span_of(head, sizeof head)));
 	TRY(chunk_sizes(view_of(head, sizeof head), &nbytes, len));
-	/* A shorter one can only be a file; in a frame there is more behind it (FORMAT.md 9.3). */
+	/*
+	 * A shorter chunk must be a file of its own; in a frame, more bytes follow it (FORMAT.md
+	 * 9.3).
+	 */
 	if (*len < CHUNK_HEAD && *len < st->room)
 		return CORRUPT("stored chunk is too short", *len);
 	return *len <= st->room ? 0 : CORRUPT("chunk ends past its room", *len);

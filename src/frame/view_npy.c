@@ -4,8 +4,8 @@
 
 /*
  * With one of these metalayers the reference's Python takes the frame for a recipe: an expression,
- * or a copy of some chunks of an array that is somewhere else. The others it fetches or computes;
- * in the frame they are zeros.
+ * or a partial copy of an array stored elsewhere. Chunks that are not in the frame it fetches or
+ * computes; here they would read as zeros.
  */
 static int judge_recipe(const struct frame *f)
 {
@@ -23,7 +23,7 @@ bool npy_meta(const struct frame *f, struct view *content)
 	return frame_meta(f, "b2nd", content) || frame_meta(f, "caterva", content);
 }
 
-/* Many arrays may be open: each keeps as much text as it has, not as much as there may be. */
+/* Many arrays may be open: each keeps just as much text as it has, not a buffer for the longest. */
 static int keep_text(struct npy *v, struct view head)
 {
 	struct view dtype = v->array.dtype;

@@ -12,7 +12,7 @@ static void put_run(uint8_t *p, uint32_t first, uint32_t count)
 	put_le32(p + 4, count);
 }
 
-/* True: the last run holds chunk n, or does so now. Files are mostly written from the front. */
+/* True: the last run contained chunk n, or was extended to. Files are mostly written in order. */
 static bool extend_last(struct buf *runs, uint32_t n)
 {
 	if (runs->n == 0)
