@@ -56,7 +56,7 @@ enum {
 #define SPLIT_MASK 3
 #define SPLIT_FIRST 1
 
-/* Elements of the array that the header is. */
+/* The header is a MessagePack array of this many elements. */
 #define ELEMENTS 14
 #define ELEMENTS_BETA 13
 
@@ -109,7 +109,7 @@ static int parse_sizes(struct frame_info *info, struct view v)
 	info->cbytes = (uint64_t)cbytes;
 	info->type_size = (uint32_t)type_size;
 	info->chunk_size = chunk_size > 0 ? (uint32_t)chunk_size : 0;
-	/* Informational, and not validated by the reference: nonsense is as good as absent. */
+	/* Informational, and not validated by the reference: nonsense counts as absent. */
 	info->block_size = block_size > 0 ? (uint32_t)block_size : 0;
 	info->variable = chunk_size == 0 && (nbytes > 0 || (v.p[AT_FLAGS] & FLAG_VARIABLE));
 	return 0;
@@ -156,7 +156,7 @@ int header_parse(struct frame_info *info, struct view fixed, uint64_t file_len)
 	return parse_pipeline(info, fixed);
 }
 
-/* The type byte of msgpack, in front of the field at `at`. */
+/* Writes the MessagePack type byte, before the field at `at`. */
 static void put_marker(uint8_t *out, int at, uint8_t marker)
 {
 	out[at - 1] = marker;

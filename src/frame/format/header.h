@@ -1,21 +1,21 @@
 /*
  * The header of a frame: bytes <-> struct. FORMAT.md 9.1, and 11 for early betas.
  *
- * The reference reads these bytes by position and checks no marker; nor do we, since a file that it
- * opens must open here. Only the magic has to be there, which it does not look at.
+ * The reference reads these bytes by position and checks no markers; nor do we, since whatever it
+ * opens must open here. We only require the magic, which it ignores.
  */
 #ifndef FRAME_FORMAT_HEADER_H
 #define FRAME_FORMAT_HEADER_H
 
 #include "frame/frame.h"
 
-#define HEADER_FIXED 87      /* bytes that a commit rewrites, in one write */
+#define HEADER_FIXED 87      /* bytes that a commit rewrites, in one pwrite */
 #define HEADER_EMPTY 97      /* a whole header without metalayers          */
 #define HEADER_META 0x5b     /* where the map of metalayers starts         */
 #define HEADER_BETA_FIXED 82
 #define HEADER_BETA_META 0x56
 
-/* What a commit changes. */
+/* The fields that every commit changes. */
 struct header_root {
 	uint64_t frame_len, nbytes, cbytes;
 	uint32_t type_size, chunk_size;
@@ -49,16 +49,16 @@ void header_set_pipeline(uint8_t fixed[static HEADER_FIXED], const struct pipeli
 
 void header_set_block_size(uint8_t fixed[static HEADER_FIXED], uint32_t size);
 
-/* Zeros in place of how new chunks shall be encoded, and of what is informational. */
+/* Zeroes the defaults for encoding new chunks, and informational fields. */
 void header_clear_defaults(uint8_t fixed[static HEADER_FIXED]);
 
-/* Notes an item size other than type_size in the filter parameters, as far as they have a place. */
+/* Notes an item size other than type_size in the filter parameters, if they have a place for it. */
 void header_note_item(uint8_t fixed[static HEADER_FIXED], uint32_t size);
 
-/* Takes it out of them as far as type_size says the same. */
+/* Removes it from them where type_size says the same. */
 void header_imply_item(uint8_t fixed[static HEADER_FIXED], uint32_t size);
 
-/* The filter parameters as they stand in a header. */
+/* The filter parameters in a header. */
 const uint8_t *header_filter_meta(const uint8_t fixed[static HEADER_FIXED]);
 
 #endif

@@ -29,7 +29,7 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Thousands of names are legal in a trailer, so that comparing all pairs would be slow. */
+/* Sorts: a trailer may have thousands of names, so comparing all pairs would be slow. */
 static int reject_duplicates(const struct meta *m)
 {
 	const char **names = mem_zalloc_array(m->n, sizeof *names);

@@ -13,7 +13,7 @@
 #define META_VL_MAX 8192 /* in a trailer */
 
 struct meta_entry {
-	char name[META_NAME_MAX + 1]; /* NUL-ended */
+	char name[META_NAME_MAX + 1]; /* NUL-terminated */
 	struct view content;          /* borrowed from the section */
 };
 
@@ -23,8 +23,9 @@ struct meta {
 };
 
 /*
- * Parses the map at byte `at` of a section, which is a whole header or trailer; offsets in it count
- * from the section's first byte. *m borrows the section. Call meta_deinit on it even if this fails.
+ * Parses the map at byte `at` of a section, which is a whole header or trailer; offsets in the map
+ * count from the section's first byte. *m borrows the section. Call meta_deinit on it even if this
+ * fails.
  */
 NODISCARD int meta_parse(struct meta *m, struct view section, size_t at, uint32_t max);
 void meta_deinit(struct meta *m);

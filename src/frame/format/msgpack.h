@@ -1,6 +1,6 @@
 /*
  * The few MessagePack forms that frames use. Readers take a cursor: a wrong marker sets its `bad`,
- * as the end of the bytes does, and the result is 0 or empty.
+ * as running past the end does.
  */
 #ifndef FRAME_FORMAT_MSGPACK_H
 #define FRAME_FORMAT_MSGPACK_H
@@ -24,7 +24,7 @@
 #define MSGPACK_ARRAY16 0xdc
 #define MSGPACK_MAP16 0xde
 
-/* Reads a marker byte that must be this one. */
+/* Reads a marker byte, which must be this one. */
 static inline void msgpack_marker(struct cursor *c, uint8_t marker)
 {
 	if (cursor_u8(c) != marker)
@@ -52,7 +52,7 @@ static inline struct view msgpack_fixstr(struct cursor *c)
 	return cursor_bytes(c, marker & 0x1f);
 }
 
-/* Bytes behind a 32-bit length, borrowed. `marker` is BIN32 or STR32. */
+/* Bytes preceded by a 32-bit length, borrowed. `marker` is BIN32 or STR32. */
 static inline struct view msgpack_bytes32(struct cursor *c, uint8_t marker)
 {
 	msgpack_marker(c, marker);

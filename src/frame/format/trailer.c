@@ -8,11 +8,11 @@
 #define MAP_AT 6  /* 94 01 93 CD size size DE */
 #define CD_AT 3   /* the map's size counts from here */
 
-/* Bytes of a marker with its number: of a map or array with 16 bits, of a content or offset. */
+/* Bytes of a marker and its number: 16 bits for a map or array, 32 for a content or offset. */
 #define MARK_16 3
 #define MARK_32 5
 
-/* Bytes of a name in the map, with its offset. */
+/* Bytes of a name in the map, including its offset. */
 static size_t name_length(const char *name)
 {
 	return 1 + strlen(name) + MARK_32;
@@ -70,7 +70,7 @@ size_t trailer_length(const struct meta *m, size_t note)
 	return len + (note ? MARK_32 + note : 0) + TRAILER_END;
 }
 
-/* One entry: its name goes to the map, its content to the end. */
+/* Writes one entry: its name to the map, its content to the end. */
 static void put_entry(uint8_t *trailer, size_t *map, size_t *end, const char *name,
 		      struct view content)
 {
@@ -122,7 +122,7 @@ bool trailer_has_fingerprint(struct view trailer)
 {
 	assert(trailer.n >= TRAILER_PRINT);
 	const uint8_t *p = trailer.p + trailer.n - TRAILER_PRINT;
-	/* The type counts: D8 06 stands in each header, and so in each note. */
+	/* The type has to be checked: D8 06 occurs in every header, and so in every note. */
 	return p[0] == MSGPACK_FIXEXT16 && p[1] <= TRAILER_TYPE_MOST;
 }
 

@@ -9,12 +9,12 @@
 #include "frame/format/meta.h"
 #include "frame/frame.h"
 
-#define TRAILER_LEAST 25 /* bytes of the shortest that the reference accepts */
-#define TRAILER_EMPTY 35 /* bytes of one without metalayers                 */
+#define TRAILER_LEAST 25 /* length of the shortest that the reference accepts */
+#define TRAILER_EMPTY 35 /* length of one without metalayers                */
 #define TRAILER_END 23   /* its last bytes: length and fingerprint          */
 #define TRAILER_PRINT 18 /* the fingerprint: marker, type, 16 bytes         */
 
-/* The metalayer that we add to those of others, as the last one. root.h: what it is for. */
+/* The name of the note, the metalayer that we add after those of others: root.h. */
 #define TRAILER_NOTE "cframefs"
 
 #define TRAILER_TYPE_NONE 0
@@ -31,23 +31,23 @@ struct fingerprint {
 NODISCARD int trailer_parse_end(struct frame_info *info, struct view end);
 
 /*
- * Parses the metalayers of a whole trailer of at least TRAILER_LEAST bytes, not of a beta frame. *m
- * borrows it.
+ * Parses the metalayers of a whole trailer of at least TRAILER_LEAST bytes, of a frame that is not
+ * a beta. *m borrows it.
  */
 NODISCARD int trailer_parse(struct meta *m, struct view trailer);
 
 /*
- * Appends a trailer with the metalayers of *m, except for a note among them, and with `note` as the
- * last one, unless that is empty. The fingerprint is left empty: type 0, zeros.
+ * Appends a trailer with the metalayers of *m except any note, then `note` unless it is empty. The
+ * fingerprint is left empty: type 0, zeros.
  */
 NODISCARD int trailer_append(struct buf *out, const struct meta *m, struct view note);
 
-/* The length of such a trailer with a note of `note` bytes; 0: without one. */
+/* The length of such a trailer with a note of `note` bytes; 0: without a note. */
 size_t trailer_length(const struct meta *m, size_t note);
 
 /*
- * The fingerprint of a trailer, of which the last TRAILER_PRINT bytes suffice. False of the first:
- * it has none, not even one of type 0.
+ * The fingerprint of a trailer, given at least its last TRAILER_PRINT bytes.
+ * trailer_has_fingerprint is false if there is none, not even one of type 0.
  */
 bool trailer_has_fingerprint(struct view trailer);
 struct fingerprint trailer_fingerprint(struct view trailer);

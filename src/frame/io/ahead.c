@@ -10,7 +10,7 @@ static struct io_ahead *ahead_of(struct io *io)
 	return CONTAINER_OF(io, struct io_ahead, io);
 }
 
-/* The end of the root that the first bytes name; what the file has behind it is garbage. */
+/* The end of the root named by the first bytes; beyond that, the file has garbage. */
 static uint64_t root_end(const struct io_ahead *a)
 {
 	uint64_t end = header_frame_len(view_of(a->head, a->nhead));
@@ -19,9 +19,9 @@ static uint64_t root_end(const struct io_ahead *a)
 
 /*
  * Reads the first bytes, then the size, then the last bytes of the root. In this order the root
- * that the first bytes name was complete before the size was asked for, even if another program is
- * committing. A small file is read completely by the first call, and so is a small root. A failure
- * is not reported: what is missing here is read when it is asked for.
+ * named by the first bytes was complete before the size was read, even if another program is
+ * committing. The first call reads a small file, or a small root, entirely. Failures are not
+ * reported: what is missing is read when it is asked for.
  */
 static void fill(struct io_ahead *a)
 {
@@ -33,7 +33,7 @@ static void fill(struct io_ahead *a)
 		a->tail_at = 0;
 		a->ntail = a->size = (size_t)first;
 	}
-	/* The end of the file has stopped that read, if its header says so, too. */
+	/* That read ended at the end of the file if the header gives the same length. */
 	a->sized = (whole && header_frame_len(view_of(a->tail, (size_t)first)) == a->size) ||
 		   io_size(a->under, &a->size) == 0;
 	if (!a->sized || whole)
@@ -46,7 +46,7 @@ static void fill(struct io_ahead *a)
 	a->nhead = nhead;
 	uint64_t end = root_end(a);
 	size_t ntail = min_u64(end, sizeof a->tail);
-	if (first >= 0 && end <= (size_t)first) /* it is here already */
+	if (first >= 0 && end <= (size_t)first) /* it has been read already */
 		ntail = (size_t)first;
 	else if (io_pread(a->under, end - ntail, span_of(a->tail, ntail)) < 0)
 		return;

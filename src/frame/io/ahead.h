@@ -1,18 +1,18 @@
 /*
- * An io that is used while a frame is opened: it reads the first bytes of the file and the last
- * bytes of its root once, in one piece each, or all in one piece if the frame is small. Parsing
- * asks for a dozen small pieces of these.
+ * A read-only io for opening a frame: it reads the first bytes of the file and the last bytes of
+ * its root ahead, in one piece each, or everything at once if the frame is small. Parsing then asks
+ * for a dozen small pieces of these.
  *
- * The first bytes are read before the last, which is necessary for a file that somebody may be
- * committing to: old roots stay for a while, so an old header still finds its trailer. The size is
- * taken between the two. All other reads go to the io below. It cannot be written to.
+ * The first bytes have to be read before the last, in case somebody is committing to the file: old
+ * roots stay for a while, so an old header still finds its trailer. The size is read between the
+ * two. All other reads go to the io below.
  */
 #ifndef FRAME_IO_AHEAD_H
 #define FRAME_IO_AHEAD_H
 
 #include "frame/io/io.h"
 
-#define IO_AHEAD_START 8192 /* nine of ten small files end before it */
+#define IO_AHEAD_START 8192 /* nine out of ten small files are shorter */
 #define IO_AHEAD_HEAD 512
 #define IO_AHEAD_TAIL 8192
 
@@ -23,11 +23,11 @@ struct io_ahead {
 	bool sized;       /* `size` is known                                  */
 	uint64_t size;    /* of the file                                      */
 	uint64_t tail_at; /* where in the file `tail` starts                  */
-	size_t nhead, ntail; /* bytes that are there; 0: none                 */
+	size_t nhead, ntail; /* valid bytes of each; 0: none                  */
 	uint8_t head[IO_AHEAD_HEAD], tail[IO_AHEAD_TAIL];
 };
 
-/* Reads ahead when it is asked for the size, which opening begins with. Nothing is to be closed. */
+/* Reads ahead when asked for the size, which is how opening begins. Needs no closing. */
 struct io *io_ahead_init(struct io_ahead *a, struct io *under);
 
 /* Supplies all bytes of the file, at most IO_AHEAD_TAIL, so that nothing has to be read. */

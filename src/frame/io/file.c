@@ -16,7 +16,7 @@ struct io_file {
 	struct io io;
 	int fd;
 	bool owned, draft;
-	_Atomic uint64_t mount, changed; /* 0: not known yet, or at all */
+	_Atomic uint64_t mount, changed; /* 0: not known, or not yet */
 };
 
 #ifndef STATX_MNT_ID_UNIQUE /* Linux 6.8 */
@@ -69,14 +69,14 @@ static int file_sync(struct io *io)
 	return 0;
 }
 
-/* Times that 64 bits of nanoseconds do not hold, and those before 1970, are as good as none. */
+/* Times that do not fit 64 bits of nanoseconds, or before 1970, count as unknown. */
 static uint64_t time_of(struct statx_timestamp t)
 {
 	bool fits = t.tv_sec >= 0 && (uint64_t)t.tv_sec < UINT64_MAX / CLOCK_SECOND;
 	return fits ? (uint64_t)t.tv_sec * CLOCK_SECOND + t.tv_nsec : 0;
 }
 
-/* One call returns it all; the mount of an open file never changes. */
+/* One call gets it all; the mount of an open file never changes. */
 static int file_size(struct io *io, uint64_t *size)
 {
 	unsigned want = STATX_SIZE | STATX_CTIME | STATX_MNT_ID | STATX_MNT_ID_UNIQUE;
@@ -91,7 +91,7 @@ static int file_size(struct io *io, uint64_t *size)
 		*size = x.stx_size;
 		return 0;
 	}
-	if (fstat(fd_of(io), &st) < 0) /* not every sandbox knows statx */
+	if (fstat(fd_of(io), &st) < 0) /* not every sandbox allows statx */
 		return -errno;
 	*size = (uint64_t)st.st_size;
 	return 0;
@@ -130,7 +130,7 @@ static uint64_t file_next_data(struct io *io, uint64_t at)
 	return (uint64_t)data;
 }
 
-/* No blocks: some file systems do not say what a file takes. A frame takes one at least. */
+/* No blocks: some file systems do not report them. A frame takes at least one. */
 static uint64_t file_taken(struct io *io)
 {
 	struct stat st;

@@ -2,9 +2,9 @@
  * The file under a frame, behind a small table of functions, so that a test can record the calls or
  * make the n-th one fail. io/file.c is the real one; io/mem.c keeps a frame in memory.
  *
- * Every call is complete: a short transfer is continued, and EINTR repeated, though not for ever.
- * Reading past the end is -EBADMSG: since the caller has checked against the size, the file must
- * have been truncated meanwhile.
+ * Every call transfers everything: short transfers are continued, and EINTR is retried, though not
+ * forever. Reading past the end is -EBADMSG: since the caller has checked against the size, the
+ * file must have been truncated meanwhile.
  */
 #ifndef FRAME_IO_IO_H
 #define FRAME_IO_IO_H
@@ -20,7 +20,7 @@ struct io_ops {
 	/* NULL is legal; see io_pread_start */
 	ssize_t (*pread_start)(struct io *io, struct span dst);
 	int (*pwrite)(struct io *io, uint64_t at, struct view src);
-	int (*sync)(struct io *io);                                   /* data, and the size */
+	int (*sync)(struct io *io);                                   /* data and size */
 	int (*size)(struct io *io, uint64_t *size);
 	int (*truncate)(struct io *io, uint64_t size);
 	int (*punch)(struct io *io, uint64_t at, uint64_t len);       /* -EOPNOTSUPP is legal */
@@ -35,13 +35,13 @@ struct io {
 	const struct io_ops *ops;
 };
 
-/* An io for a descriptor, which stays the caller's; _take takes it, even if it fails. */
+/* An io for a descriptor. io_file_open borrows it; _take takes it, even if it fails. */
 NODISCARD int io_file_open(struct io **io, int fd);
 NODISCARD int io_file_open_take(struct io **io, int fd);
 
 /*
- * The same for a file that nobody can find yet; the descriptor is borrowed. Syncs do nothing:
- * whoever gives the file its name syncs all of it before.
+ * The same for a file that has no name yet; the descriptor is borrowed. Syncs do nothing: whoever
+ * gives the file its name syncs it first.
  */
 NODISCARD int io_file_open_draft(struct io **io, int fd);
 
@@ -54,7 +54,7 @@ NODISCARD static inline int io_pread(struct io *io, uint64_t at, struct span dst
 	return io->ops->pread(io, at, dst);
 }
 
-/* Reads `len` bytes into *out, which is empty before; the caller frees it even if this fails. */
+/* Reads `len` bytes into *out, which must be empty; the caller frees it even if this fails. */
 NODISCARD static inline int io_pread_buf(struct io *io, uint64_t at, size_t len, struct buf *out)
 {
 	TRY(buf_reserve(out, len));
@@ -96,35 +96,25 @@ NODISCARD static inline int io_punch(struct io *io, uint64_t at, uint64_t len)
 	return io->ops->punch(io, at, len);
 }
 
-/*
- * A number that differs from that of all other mounts, from Linux 6.8 on also from those that are
- * gone. 0: not known, before Linux 5.8.
- */
+/* A number that no other mount has or, since Linux 6.8, ever had. 0: unknown, before Linux 5.8. */
 static inline uint64_t io_mount(struct io *io)
 {
 	return io->ops->mount(io);
 }
 
-/*
- * The offset, at or behind `at`, of the next bytes that are not a hole; UINT64_MAX: there are none.
- */
+/* The offset, at or after `at`, of the next data that is not a hole; UINT64_MAX: there is none. */
 static inline uint64_t io_next_data(struct io *io, uint64_t at)
 {
 	return io->ops->next_data ? io->ops->next_data(io, at) : at;
 }
 
-/*
- * About how many bytes of the file are not holes: what it takes on the disk. UINT64_MAX: not known.
- */
+/* The bytes that the file takes on the disk, without holes, roughly. UINT64_MAX: unknown. */
 static inline uint64_t io_taken(struct io *io)
 {
 	return io->ops->taken ? io->ops->taken(io) : UINT64_MAX;
 }
 
-/*
- * When the file was changed last (ctime), in ns; as of a call of io_size, or of this one. 0: not
- * known.
- */
+/* The file's ctime in ns, as of the last io_size, or of this call. 0: unknown. */
 static inline uint64_t io_changed(struct io *io)
 {
 	return io->ops->changed ? io->ops->changed(io) : 0;

@@ -21,7 +21,7 @@ void policy_deinit(struct policy *p)
 	pthread_mutex_destroy(&p->lock);
 }
 
-/* So that recover_item finds it in the frame's header. */
+/* Notes the item size in the filters, so that recover_item finds it in the frame's header. */
 static void note_item(struct pipeline *p)
 {
 	filters_note_item(p->filter, p->meta, p->typesize);
@@ -30,7 +30,7 @@ static void note_item(struct pipeline *p)
 /*
  * The pipeline that a frame's header names, with the item size from the filter parameters, and
  * without lossy filters: another program may have rounded its own arrays by them, but what is
- * written through the mount has to read back as it was.
+ * written through the mount has to read back unchanged.
  */
 static struct pipeline recover_item(const struct frame *f, uint32_t typesize)
 {
@@ -64,14 +64,14 @@ void policy_follow(struct policy *p, const struct settings *s, struct frame *f)
 	bool empty = frame_size(f) == 0;
 	uint32_t item = frame_info(f)->pipeline.typesize;
 
-	if (!empty && item == 1) /* a tail may hide it in the header */
+	if (!empty && item == 1) /* a partial item at the end may make the header say 1 */
 		item = frame_chunk_item(f);
 	struct pipeline own = recover_item(f, item);
 	p->pipeline = empty || pipeline_check(&own, NULL) < 0 ? s->pipeline : own;
 	p->items = item_size(empty ? &p->pipeline : &own);
 	if (s->insist_pipeline)
 		p->pipeline = s->pipeline;
-	/* Frames of others keep the pipeline that they were made with. */
+	/* Frames made by other programs keep their pipeline. */
 	p->tuned = s->tune != SETTINGS_TUNE_OFF && (empty || s->insist || frame_is_ours(f));
 	p->aim = aims[s->tune];
 	p->base = s->pipeline;
@@ -117,8 +117,9 @@ static bool bytewise(const struct pipeline *p, struct pipeline *out)
 			break;
 		case FILTER_BITSHUFFLE:
 			/*
-			 * It ignores its parameter: a shuffle has to come first. Not a second one,
-			 * since the reference cannot map a file with three filters (FORMAT.md 18).
+			 * It ignores its parameter, so a shuffle has to come first; but not a
+			 * second shuffle, since the reference cannot map a file with three filters
+			 * (FORMAT.md 18).
 			 */
 			fits = (shuffled || add_filter(out, &n, FILTER_SHUFFLE, item)) &&
 			       add_filter(out, &n, FILTER_BITSHUFFLE, 0);
@@ -135,7 +136,7 @@ static uint32_t block_size(const struct pipeline *p)
 	return p->blocksize ? p->blocksize : SETTINGS_BLOCKSIZE;
 }
 
-/* The size that blocks of these items have, less one byte: no chunk of whole items has it. */
+/* Sets a block size that is not a multiple of the item size: no chunk of whole items has such. */
 static void set_odd_blocks(const struct policy *p, struct pipeline *out, size_t nbytes)
 {
 	uint32_t block = block_size(out);
@@ -147,8 +148,8 @@ static void set_odd_blocks(const struct policy *p, struct pipeline *out, size_t 
 }
 
 /*
- * True: a reader has new buffers for blocks of these items after such blocks of bytes, as these are
- * smaller; or so much larger that theirs will do.
+ * True: bytewise blocks of size `block` may stand beside blocks of items: they are smaller, so a
+ * reader gets new buffers for the latter, or so much larger that their buffers are big enough.
  */
 static bool is_apart(uint32_t block, const struct pipeline *p, uint32_t items)
 {
@@ -156,13 +157,13 @@ static bool is_apart(uint32_t block, const struct pipeline *p, uint32_t items)
 	return block < whole || block - whole >= 4 * items;
 }
 
-/* May chunks of whole items stand in a file of this size? */
+/* True: a file of this size may have chunks of whole items. */
 static bool whole_items(const struct policy *p, uint32_t items, uint64_t size, uint32_t chunk_size)
 {
 	return !p->in_bytes && size % items == 0 && chunk_size % items == 0;
 }
 
-/* The form of the pipeline that this chunk may have. */
+/* Sets *out to p->pipeline, in the form that this chunk may have. */
 static void fit(const struct policy *p, const struct policy_chunk *c, struct pipeline *out)
 {
 	struct pipeline want = p->pipeline;
@@ -175,7 +176,7 @@ static void fit(const struct policy *p, const struct policy_chunk *c, struct pip
 	if (want.typesize > 1 && !bytewise(&want, out)) {
 		*out = want;
 		if (want.typesize == p->items && !p->in_bytes)
-			return; /* slices that cut an item are refused then */
+			return; /* the reference will refuse slices that cut an item */
 		pipeline_drop_filters(out);
 		out->typesize = 1;
 	}
@@ -194,7 +195,7 @@ static int choose(struct policy *p, struct scratch *s, const struct policy_chunk
 		return 0;
 	if (c->offset == 0)
 		in.head = c->plain;
-	p->chosen = false; /* a choice that fails leaves half a report */
+	p->chosen = false; /* a failed choice leaves an incomplete report */
 	TRY(tune_choose(s, &goal, &in, &p->pipeline, &p->report));
 	p->chosen = true;
 	p->since = c->plain.n;
@@ -210,7 +211,7 @@ static bool deserves_choice(const struct policy *p, struct scratch *s, struct vi
 	return p->tuned && (chunk.n >= TUNE_MIN || (!p->items && tune_stands_out(s, chunk)));
 }
 
-/* Small files are mostly text and code: what nothing is chosen for counts as such. */
+/* For files too small for a choice: they are mostly text and code, and treated as such. */
 static void begin_small(struct policy *p)
 {
 	struct tune_goal goal = {.aim = p->aim, .free_codec = p->free_level};
@@ -231,8 +232,8 @@ uint64_t policy_turn(struct policy *p)
 }
 
 /*
- * Under the lock. Waits for running jobs only, and thus only for a moment, since jobs start in the
- * order of their turns.
+ * Caller holds the lock. Waits only for running jobs, and thus only for a moment, since jobs start
+ * in the order of their turns.
  */
 static void turn_begin(struct policy *p, uint64_t turn)
 {
@@ -291,7 +292,10 @@ static bool may_adopt(const struct policy *p, const struct policy_guest *g)
 	       pipeline_check(&o->pipeline, NULL) >= 0;
 }
 
-/* May it stand beside chunks of the file's items, or of its origin's if the file adopts these? */
+/*
+ * True: the chunk may stand beside chunks with the file's items, or with its origin's if the file
+ * adopts those.
+ */
 static bool stands_beside(const struct policy *p, const struct policy_guest *g, bool adopt)
 {
 	uint32_t items = adopt ? g->origin->items : p->items;

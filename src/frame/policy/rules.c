@@ -74,7 +74,7 @@ static int read_line(struct rules *r, char *line, const struct place *at)
 	return nwords ? 0 : complain(at, pattern, "says nothing: expected PATTERN PIPELINE");
 }
 
-/* Some editors begin a file with a mark of its encoding. */
+/* Some editors begin a file with a byte order mark. */
 static int read_text(struct rules *r, char *line, size_t n, const struct place *at)
 {
 	static const char mark[] = "\xef\xbb\xbf";
@@ -91,7 +91,7 @@ static int cannot_read(const char *file, int rc, struct option_why *why)
 	return rc;
 }
 
-#define MOST (1u << 20) /* bytes: a device has no end */
+#define MOST (1u << 20) /* bytes: a device might never end */
 
 static int read_lines(struct rules *r, FILE *in, const char *file, struct option_why *why)
 {

@@ -39,7 +39,10 @@ void settings_words_init(struct settings_words *w)
 
 #define SPELT_MAX (PIPELINE_TEXT_MAX * 2)
 
-/* The pipeline in its text form, as `pipeline` says, or the other words but typesize. */
+/*
+ * Spells the pipeline in its text form: that of `pipeline`, or from the other words except
+ * typesize.
+ */
 static void spell_pipeline(const struct settings_words *w, char text[static SPELT_MAX])
 {
 	bool filtered = w->filter && strcmp(w->filter, "none") != 0;
@@ -55,7 +58,7 @@ static void spell_pipeline(const struct settings_words *w, char text[static SPEL
 		 w->codec ? w->codec : "zstd", level);
 }
 
-/* Names the options that spell_pipeline has its text from, and what they say as it was given. */
+/* Names the options from which spell_pipeline made the text, and their values as given. */
 static int refuse(const struct settings_words *w, const char *text, const char *reason,
 		  struct option_why *why)
 {
@@ -90,7 +93,9 @@ static int judge_pipeline(struct settings *s, const struct settings_words *w,
 	spell_pipeline(w, text);
 	if (strlen(text) == sizeof text - 1) /* there may have been more */
 		return refuse(w, text, "is too long", why);
-	/* not in the text: behind the name of a filter that rounds, a number means bits */
+	/*
+	 * typesize is not in the text: after the name of a filter that rounds, a number means bits
+	 */
 	if (w->typesize)
 		s->pipeline.typesize = (uint32_t)w->typesize;
 	if (settings_parse_pipeline(&s->pipeline, text, &reason) < 0)
@@ -141,7 +146,7 @@ static int judge_tune(struct settings *s, const struct settings_words *w, struct
 
 #define BLOCKSIZE_RANDOM (16 << 10) /* of profile=random */
 
-/* Block and chunk sizes: a block is whole items, and not larger than the chunk. */
+/* Block and chunk sizes: a block is whole items, and no larger than the chunk. */
 static int judge_sizes(struct settings *s, const struct settings_words *w, struct option_why *why)
 {
 	uint64_t item = s->pipeline.typesize;

@@ -1,5 +1,5 @@
 /*
- * How files are stored, by the options of a mount or of `cframe compress`, which are judged once.
+ * How files are stored, by the options of a mount or of `cframe compress`, which are checked once.
  * Wishes for a single file take precedence over them (wish.h). What they leave open is chosen by
  * looking at the data (policy.h).
  */
@@ -18,7 +18,7 @@
 #define SETTINGS_BLOCKSIZE_MAX (64 << 20)
 #define SETTINGS_BLOCKSIZE (64 << 10) /* where none is given */
 
-/* In smaller chunks the tuner leaves the block size as it is. */
+/* With smaller chunks the tuner leaves the block size alone. */
 #define SETTINGS_CHUNKSIZE_FREE (1 << 20)
 
 /* How the pipeline of a file is found when no filter is named. */
@@ -35,9 +35,9 @@ struct settings {
 	bool level_auto;          /* the level follows the load                */
 	enum settings_tune tune;  /* off when filter, typesize or pipeline is given */
 	uint64_t chunksize;       /* at least pipeline.blocksize               */
-	uint64_t chunksize_most, blocksize_most; /* wishes for more get these  */
+	uint64_t chunksize_most, blocksize_most; /* limits for wishes          */
 	struct rules *rules;      /* rules.h; NULL: none                       */
-	/* set by wish_apply: a file's own wish, or pipeline, applies even if the file has data */
+	/* set by wish_apply: the file's own wishes, or own pipeline, apply even if it has data */
 	bool insist, insist_pipeline;
 };
 
@@ -50,23 +50,23 @@ struct settings_words {
 
 #define SETTINGS_NO_LEVEL (UINT64_MAX - 1)
 
-/* Their table, for option_find, option_read into struct settings_words, and the help. */
+/* Their table, for option_find, for option_read into struct settings_words, and for the help. */
 #define SETTINGS_ROWS 10
 extern const struct option_row settings_rows[SETTINGS_ROWS];
 
-/* No option is given. */
+/* Sets *w to no options given. */
 void settings_words_init(struct settings_words *w);
 
 /*
- * Judges them together, and reads the rules. `why`, unless -ENOMEM, is a sentence for the user.
- * Call settings_deinit even if this fails.
+ * Checks them together, and reads the rules. On failure, except -ENOMEM, `why` is a sentence for
+ * the user. Call settings_deinit even if this fails.
  */
 NODISCARD int settings_judge(struct settings *s, const struct settings_words *w,
 			     struct option_why *why);
 void settings_deinit(struct settings *s);
 
 /*
- * pipeline_parse, for what a user names: also -EINVAL if items are so long that they would count as
+ * pipeline_parse, for user input: also -EINVAL if items are so long that they would be treated as
  * bytes, and filters would do nothing.
  */
 NODISCARD int settings_parse_pipeline(struct pipeline *p, const char *text, struct err_reason *why);

@@ -75,7 +75,7 @@ int wish_set(struct wish *w, const char *word, const char *value, struct err_rea
 	return err_refuse(why, "unknown word; known: pipeline, chunksize, blocksize, tune");
 }
 
-/* The attribute as a string; false: there is none that could be one. */
+/* Gets the attribute as a string; false: there is none, or it is too long. */
 static bool get_value(int fd, const char *word, char value[static VALUE_MAX + 1])
 {
 	char name[40];
@@ -88,7 +88,10 @@ static bool get_value(int fd, const char *word, char value[static VALUE_MAX + 1]
 	return true;
 }
 
-/* Most files have no attributes at all: one call tells. By path it takes four times as long. */
+/*
+ * Most files have no attributes at all, which takes one call to find out. By path that takes four
+ * times as long.
+ */
 static bool has_none(int fd)
 {
 	char path[FD_PATH_MAX];
@@ -107,7 +110,7 @@ void wish_load(struct wish *w, int fd)
 
 	if (has_none(fd))
 		return;
-	/* An attribute `tune` overrides the pipeline of a rule, and the other way round. */
+	/* An attribute `tune` overrides the pipeline of a rule, and vice versa. */
 	struct wish before = *w;
 	w->has_pipeline = w->has_tune = false;
 	for (size_t i = 0; i < NWORDS; i++)
@@ -121,7 +124,7 @@ void wish_load(struct wish *w, int fd)
 	w->tune = before.tune;
 }
 
-/* Sets the attribute of a file that was just made; without it the file is as if it had no wish. */
+/* Sets the attribute of a new file. If that fails, the file has no such wish. */
 static void give(const char *to, const char *word, const char *value)
 {
 	struct stat st;
@@ -131,7 +134,7 @@ static void give(const char *to, const char *word, const char *value)
 	if (setxattr(to, name, value, strlen(value), 0) == 0 || errno != EACCES ||
 	    stat(to, &st) < 0)
 		return;
-	/* Its mode may forbid even its maker to write, and setxattr goes by the mode. */
+	/* Its mode may deny write even to its creator, and setxattr obeys the mode. */
 	if (chmod(to, (st.st_mode & 07777) | S_IWUSR) == 0) {
 		(void)!setxattr(to, name, value, strlen(value), 0);
 		(void)!chmod(to, st.st_mode & 07777);
@@ -148,7 +151,7 @@ void wish_inherit(int from, int to)
 			give(path, words[i], value);
 }
 
-/* Block and chunk sizes that fit each other and the items. */
+/* Makes block and chunk size fit each other and the items. */
 static void settle_sizes(struct settings *s)
 {
 	uint64_t most = min_u64(s->chunksize, s->blocksize_most), item = s->pipeline.typesize;
@@ -164,7 +167,7 @@ struct settings wish_apply(const struct settings *all, const struct wish *w)
 
 	if (w->chunksize)
 		s.chunksize = w->chunksize;
-	/* a container may have left less of dirty_max than when the option was judged */
+	/* dirty_max may be smaller than when the option was checked, in a container */
 	s.chunksize = min_u64(s.chunksize, all->chunksize_most);
 	if (w->has_pipeline) {
 		s.pipeline = w->pipeline;
@@ -176,7 +179,7 @@ struct settings wish_apply(const struct settings *all, const struct wish *w)
 		if (s.tune != SETTINGS_TUNE_OFF) {
 			pipeline_drop_filters(&s.pipeline);
 			s.pipeline.typesize = 1;
-			if (s.pipeline.level == 0) /* which only stores, and leaves no choice */
+			if (s.pipeline.level == 0) /* only stores, and leaves nothing to choose */
 				s.pipeline.level = 1;
 		}
 	}
