@@ -37,8 +37,7 @@ struct pending {
 	struct young young;
 	uint64_t nbytes;
 	uint32_t chunk_size, root_chunk;
-	uint8_t head[HEADER_FIXED]; /* with defaults for new chunks; old chunks may need the old
-				       ones */
+	uint8_t head[HEADER_FIXED]; /* with the defaults for new chunks; old ones may need theirs */
 };
 
 static struct pending set_aside(struct frame *f)

@@ -1,5 +1,5 @@
 /*
- * The item size of a frame: which one its header names, and where it is noted when that has to
+ * The item size of a frame: which one its header names, and where else it is noted when that has to
  * be 1. policy/policy.h says which faults of the reference all this is about.
  */
 #include "codec/filter.h"
@@ -13,7 +13,7 @@ static bool is_nan(uint64_t entry)
 /* True: some chunk would decode differently with another item size in the header. */
 static bool depends_on_type_size(const struct frame *f, const struct numbers *ix)
 {
-	/* a chunk of NaN: of floats or of doubles, by the item size */
+	/* NaN chunks are floats or doubles, depending on the item size */
 	return filters_need_item(f->info.pipeline.filter, f->info.pipeline.meta) ||
 	       numbers_find(ix, 0, is_nan) < ix->n;
 }
@@ -38,16 +38,16 @@ uint32_t frame_block_size(const struct frame *f, uint32_t item)
 }
 
 /*
- * Chunks of items may stay where the header says 1: those of a large file, and those of filters
- * that have no form of single bytes. The library makes holes, and what it writes itself, of what
- * the header says, and keeps the buffers for these, which are too small for items, for a chunk
- * whose blocks are no larger (policy.h). So the header has one byte less then.
+ * Chunks of items may exist while the header says 1: in a large file, or because of filters without
+ * a bytewise form. The library makes holes, and its own chunks, with what the header says, and
+ * reuses the buffers for those, which are too small for items, for any chunk whose blocks are no
+ * larger (policy.h). So the header then gets a block size of one byte less.
  */
 static void enter_block_size(struct frame *f, bool hidden)
 {
 	uint32_t item = f->type_size, block = frame_block_size(f, item);
 
-	if (item > min_u64(CHUNK_MAX_TYPESIZE, f->info.chunk_size)) /* no chunk has such */
+	if (item > min_u64(CHUNK_MAX_TYPESIZE, f->info.chunk_size)) /* no chunk has such items */
 		return;
 	if (hidden) {
 		block = (uint32_t)min_u64(block < item ? HOLE_BLOCK : block, f->info.chunk_size);
@@ -61,7 +61,7 @@ void commit_enter_root(struct frame *f, const struct header_root *root)
 	bool hidden = root->type_size < f->type_size;
 	header_set_root(f->head.p, root);
 	enter_block_size(f, hidden);
-	if (hidden) /* else nobody would know which items the chunks have */
+	if (hidden) /* else the item size of the chunks would be lost */
 		header_note_item(f->head.p, f->type_size);
 	else
 		header_imply_item(f->head.p, root->type_size);

@@ -1,7 +1,7 @@
 /*
  * Verifies stored chunks by their checksums, straight from the file, a piece at a time, without
- * decoding them. That is how chunks prove after a power cut that the disk has them, and how a copy
- * proves to be what it was made from. (`cframe verify` decodes everything.)
+ * decoding them. That is how chunks prove after a power cut that the disk has them, and how copies
+ * are verified. (`cframe verify` decodes everything.)
  */
 #include "frame/frame_impl.h"
 #include "frame/held.h"
@@ -11,10 +11,11 @@
 #include <stdlib.h>
 
 /*
- * The limit for the memory of its head. A block takes at most 20 bytes: 8 of the head itself, and
- * its tables (stored.c); no writer makes blocks of less than 32. What needs more is garbage. So is
- * what needs more than VERIFY_TIMES the room of the file on the disk, which has 12 bytes of each
- * block there, of which a file system that compresses saves 8: a file of holes may claim any head.
+ * Limits for the memory of a chunk's head, beyond which it is garbage. A block takes at most 20
+ * bytes: 8 in the head itself, and its tables (stored.c); no writer makes blocks of less than 32
+ * bytes. On the disk, each block has 12 bytes there, of which a compressing file system may save 8:
+ * so more than VERIFY_TIMES the file's space on the disk is garbage, too. A file of holes may claim
+ * any head.
  */
 #define VERIFY_HEAD (16u << 20)
 #define VERIFY_TIMES 8
@@ -27,14 +28,14 @@ static uint64_t head_most(const struct frame *f)
 	return max_u64(VERIFY_HEAD, most);
 }
 
-/* A chunk of which nothing is decoded, not even block 0, which may be half a gigabyte. */
+/* A chunk whose head only is loaded: block 0, which delta needs, may be half a gigabyte. */
 struct head {
 	struct scratch *s;
 	struct chunk c;
-	bool large; /* one at a time: held.h */
+	bool large; /* large heads are loaded one at a time: held.h */
 };
 
-/* head_done has to follow, even if this fails. */
+/* Call head_done even if this fails. */
 static int head_load(const struct frame *f, const struct stored *st, struct head *h)
 {
 	*h = (struct head){0};
@@ -61,7 +62,7 @@ static int verify_parts(const struct frame *f, const struct stored *st, uint32_t
 {
 	struct head h;
 	int rc = head_load(f, st, &h);
-	if (rc == -ENOTSUP || rc == -E2BIG) /* it never came to its place: recovery goes on */
+	if (rc == -ENOTSUP || rc == -E2BIG) /* the chunk never got there: recovery goes on */
 		rc = CORRUPT("head of a chunk", st->at);
 	*len = h.c.cbytes;
 	if (rc == 0 && h.c.sums)
@@ -79,8 +80,9 @@ static int verify_stored(const struct frame *f, const struct stored *st, uint32_
 }
 
 /*
- * Computes the checksum of a chunk that has none yet. If its blocks have checksums they must match;
- * a chunk that we do not understand was written by another program, and counts as one without.
+ * Computes the checksum of a chunk that has none yet. If its blocks have checksums, those must
+ * match; a chunk that we do not understand was written by another program, and counts as one
+ * without.
  */
 static int make_sum(const struct frame *f, const struct stored *st, uint32_t len, uint64_t *sum)
 {
@@ -112,21 +114,21 @@ int frame_copy_chunk(struct frame *f, uint32_t n, struct frame_place *p)
 	return verify_stored(f, &to, &len);
 }
 
-/* A chunk whose checksum is known. */
+/* Verifies a chunk whose checksum is known. */
 static int verify_chunk(struct frame *f, uint32_t n, uint32_t *len)
 {
 	struct stored st;
 	TRY(frame_stored(f, n, &st));
 	*len = 0;
 	int rc = verify_stored(f, &st, len);
-	*len = (uint32_t)min_u64(*len, st.room); /* garbage may claim to be more than was read */
+	*len = (uint32_t)min_u64(*len, st.room); /* garbage may claim any length */
 	frame_stored_done(f, &st);
 	return rc;
 }
 
 /*
  * Verifies chunks *at .. to - 1, as far as their checksums are known and the budget lasts. *at
- * becomes the next one that is stored, so that holes are passed once.
+ * advances to the next stored chunk, so holes are passed only once.
  */
 static int prove(struct frame *f, uint32_t *at, uint32_t to, uint64_t *budget)
 {
@@ -151,8 +153,8 @@ static int compare_runs(const void *a, const void *b)
 }
 
 /*
- * Each chunk once, in however many runs it is: a few bytes of runs may name a quarter of a billion
- * chunks again and again. Nor do chunks of ours lie over each other: no more bytes are read than
+ * Verifies each chunk once, however many runs have it: a few bytes of runs may name a quarter of a
+ * billion chunks over and over. And since our chunks do not overlap, no more bytes are read than
  * the chunk area has.
  */
 static int prove_runs(struct frame *f, struct young_run *run, size_t n, uint64_t *budget)
@@ -160,7 +162,7 @@ static int prove_runs(struct frame *f, struct young_run *run, size_t n, uint64_t
 	uint64_t most = min_u64(*budget, f->info.cbytes), left = most;
 	uint32_t at = 0;
 	int rc = 0;
-	if (!f->sums.n) /* none is known */
+	if (!f->sums.n) /* no checksum is known */
 		return 0;
 	qsort(run, n, sizeof *run, compare_runs);
 	for (size_t i = 0; rc == 0 && i < n; i++) {

@@ -9,8 +9,8 @@
 
 /*
  * The latest end of a chunk at `at`. A chunk of the root on disk ends within that root's chunk
- * area. The length of a pending one is known and must be used: the bytes behind it may be lent to
- * somebody, and the file may not reach that far yet.
+ * area. The length of a pending chunk is known and must be used: the bytes behind it may be lent,
+ * and the file may not reach that far yet.
  */
 static uint64_t stored_end(const struct frame *f, uint64_t at)
 {
@@ -50,7 +50,7 @@ void frame_stored_done(const struct frame *f, struct stored *st)
 		io_close(st->io);
 }
 
-/* frame_stored for a chunk that was loaded before, all of which has to be there. */
+/* frame_stored for a chunk that was loaded before, all of which must be there. */
 static int stored_whole(struct frame_chunk at, struct stored *st)
 {
 	TRY(frame_stored(at.f, at.n, st));
@@ -71,7 +71,7 @@ static uint64_t sum_of(struct frame_chunk at)
 }
 
 /*
- * Makes the chunk that a special slot stands for: a header only. Uninitialised values read as
+ * Makes the chunk that a special slot stands for, just a header. Uninitialised values read as
  * zeros.
  */
 static int load_special(const struct frame *f, uint32_t n, struct chunk *c)
@@ -95,13 +95,12 @@ static int load_special(const struct frame *f, uint32_t n, struct chunk *c)
 	return rc > 0 ? CORRUPT("special chunk", rc) : rc;
 }
 
-/* The longest guess. A longer head is read once its memory has been asked for (scratch_ask). */
+/* The longest guess. Longer heads are read only after their memory was granted (scratch_ask). */
 #define GUESS_MOST (256u << 10)
 
 /*
  * Guesses the length of the head of a chunk of `len` decoded bytes, including checksums of blocks:
- * it assumes that the blocks are as large as those of the chunk that was loaded last. A guess that
- * is too short costs a second read.
+ * assumes the block size of the chunk loaded last. Too short a guess costs a second read.
  */
 static uint32_t head_guess(const struct frame *f, uint32_t len)
 {
@@ -140,7 +139,7 @@ int frame_load_chunk(struct frame *f, uint32_t n, struct scratch *s, struct chun
 	return rc;
 }
 
-/* A chunk of up to so many stored bytes is read as a whole for any of its blocks. */
+/* A chunk of up to this many stored bytes is read as a whole, even for a single block. */
 #define WHOLE_MOST (32u << 10)
 
 /*
@@ -180,7 +179,7 @@ int frame_check_chunk(struct frame_chunk at)
 }
 
 /*
- * True: use read_verified, since only the chunk as a whole has a checksum, and reading all of it is
+ * True: use read_verified: only the chunk as a whole has a checksum, and reading all of it is
  * cheap.
  */
 static bool wants_all(struct frame_chunk at, struct run run)
@@ -284,7 +283,7 @@ int frame_read_chunk(struct frame *f, uint32_t n, struct scratch *s, struct span
 	return rc;
 }
 
-/* Bytes lo .. lo + dst.n - 1 of the chunk, which lie in one block and are not all of it. */
+/* Reads bytes lo .. lo + dst.n - 1 of the chunk, which are a part of one block. */
 static int read_part(struct frame_chunk at, uint32_t lo, struct scratch *s, struct span dst)
 {
 	uint32_t b = chunk_block_at(at.c, lo);
@@ -298,7 +297,7 @@ static int read_part(struct frame_chunk at, uint32_t lo, struct scratch *s, stru
 	return rc;
 }
 
-/* Decodes whole blocks into place; the cut ones at both ends go through a buffer. */
+/* Decodes whole blocks into place; partial ones at both ends go through a buffer. */
 static int read_loaded(struct frame_chunk at, uint32_t lo, struct scratch *s, struct span dst)
 {
 	const struct chunk *c = at.c;
@@ -363,7 +362,7 @@ int frame_read_raw(struct frame *f, uint32_t n, struct buf *cchunk)
 	return rc;
 }
 
-/* True: in any frame, and to every reader, it is the same bytes. */
+/* True: the chunk decodes to the same bytes in any frame, for any reader. */
 static bool stands_alone(const struct chunk *c)
 {
 	return c->common && !filters_need_item(c->filter, c->meta);

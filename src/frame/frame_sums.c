@@ -1,6 +1,6 @@
 /*
- * A checksum for each stored chunk (chunk_sum.h): computed when the bytes pass by, kept beside the
- * index, and verified whenever all bytes of a chunk are at hand.
+ * A checksum for each stored chunk (chunk_sum.h): computed when the chunk is written, kept beside
+ * the index, and verified whenever the bytes that it covers are at hand.
  */
 #include "frame/frame_impl.h"
 
@@ -32,7 +32,7 @@ uint64_t frame_stored_sum(const struct frame *f, uint32_t n)
 uint32_t frame_count_block_sums(const struct frame *f)
 {
 	uint32_t n = 0;
-	if (!f->sums.n) /* none is known, of however many chunks */
+	if (!f->sums.n) /* none is known, however many chunks there are */
 		return 0;
 	for (uint32_t i = 0; (i = index_next_stored(&f->index, i)) < f->index.n; i++)
 		n += chunk_sum_is_of_head(frame_sum(f, i));
@@ -49,14 +49,12 @@ bool frame_stores(const struct frame *f, uint32_t n, struct view cchunk)
 
 void frame_sums_note(struct frame *f, uint32_t n, uint64_t sum)
 {
-	/* A page without slots contains nothing else. */
+	/* That can only fail on a folded page, where no checksum is known. */
 	if (!numbers_set(&f->sums, n, sum ? sum : SUM_NONE))
 		assert(frame_sum(f, n) == 0);
 }
 
-/*
- * Takes over the checksums of a run's stored chunks, which begin at p. Returns how many they are.
- */
+/* Takes over the checksums of a run's stored chunks, which begin at p. Returns their number. */
 static uint32_t load_run(struct numbers_run run, const uint8_t *p, bool whole, uint64_t *to)
 {
 	uint32_t n = 0;

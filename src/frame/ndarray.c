@@ -157,8 +157,7 @@ struct ndarray_piece ndarray_locate(const struct ndarray *a, uint64_t at)
 	 * From the innermost dimension outwards, as long as the dimensions further in are whole
 	 * rows.
 	 */
-	uint64_t inner = 1, into = 0; /* items of the dimensions further in, and the position
-					 there */
+	uint64_t inner = 1, into = 0; /* items of inner dimensions, and the position in these */
 	for (int i = a->ndim - 1; i >= 0 && whole; i--) {
 		len = pl[i].left * inner - into;
 		into += pl[i].x * inner;

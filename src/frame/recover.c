@@ -1,16 +1,16 @@
 /*
  * Recovery: finds the newest whole root when the one that the header points to is torn. That
- * happens when the power failed between writes that were not synced, and the header got to the disk
+ * happens when the power fails between writes that were not synced, and the header got to the disk
  * before the rest.
  *
  * Every root with data ends with a trailer that has our fingerprint and a note with a copy of its
  * header. So roots are found by searching the file for such ends. A root is accepted if its header,
  * put in place, leads back to the same bytes, its hash is right, and all its chunks match their
- * checksums: bytes of roots older than the newest durable one may have been reused. So the newest
- * durable one is found at the latest: nothing that it needs is touched before a newer one is
- * durable, and the header, which lies in one sector, always tells its own length.
+ * checksums: bytes of roots older than the newest durable one may have been reused. The search
+ * always finds at least the newest durable root: nothing that it needs is touched before a newer
+ * one is durable, and the header, which lies in one sector, always tells its own length.
  *
- * Not all chunks of a large frame are read for that, but those are that newer roots than the
+ * In a large frame not all chunks are read for that; but all those are that roots newer than the
  * durable one may lack: their notes list them as young.
  */
 #include "frame/format/header.h"
@@ -22,15 +22,15 @@
 #include <stdlib.h>
 
 /*
- * Limits, so that the search ends whatever the file contains. What power cuts leave stays far below
- * them. Between the newest durable root and the end of the one that the header names lie at most
+ * Limits, so that the search ends whatever the file contains. After power cuts, files are far below
+ * them. Between the newest durable root and the end of the header's root there are at most
  * YOUNG_MAX_BYTES of chunks, and what was replaced (frame_space_presses). Behind that end there may
  * be any number of bytes that were never committed.
  */
 #define STEP (1u << 20)
-#define SCAN_MOST (16ull << 30)  /* bytes that are looked through, around that end */
+#define SCAN_MOST (16ull << 30)  /* bytes searched, around that end */
 #define PROVE_MOST (16ull << 30) /* bytes of young chunks                          */
-#define LOOK_MOST (64ull << 20)  /* bytes that are looked at for being zero        */
+#define LOOK_MOST (64ull << 20)  /* bytes checked for being zero                   */
 
 static uint64_t verify_most = 4ull << 30; /* bytes of other chunks */
 
@@ -40,10 +40,10 @@ void frame_recover_bound(uint64_t bytes)
 }
 
 /*
- * Other limits follow the length of the file: `least`, and so many `times` that length, but no more
- * than `most`. Roots of ours without a sync between them do not overlap, but a forged short file
- * may name thousands that all reach from its start to its end. And a few bytes may be the index of
- * a file of many terabytes, all holes.
+ * Other limits depend on the length of the file: `least` plus `times` that length, but no more than
+ * `most`. Our roots do not overlap if there was no sync between them, but a forged short file may
+ * name thousands that all reach from its start to its end. And a few bytes may be the index of a
+ * file of many terabytes, all holes.
  */
 struct bound {
 	uint64_t least, times, most;
@@ -60,21 +60,21 @@ static uint64_t bound_of(struct bound b, uint64_t file_len)
 }
 
 /*
- * How many roots are tried. A file may be closed again and again without a sync: then all those
- * roots may lack the same chunk, and only the one before them is whole.
+ * At most this many roots are tried. A file may be closed over and over without a sync: then all
+ * those roots may lack the same chunk, and only the one before them is whole.
  */
 #define KEEP 4096
 
-/* 94 01 93 CD size size DE, and how many metalayers there are. */
+/* 94 01 93 CD size size DE, and the number of metalayers. */
 #define TRAILER_START 9
 
-/* Behind the length of a trailer, up to the type of the fingerprint: CE length D8 02. */
+/* From the length of the trailer to the type of the fingerprint: CE length D8 02. */
 #define MARK 7
 
-/* There is no root to go back to. What is wrong with the frame has been noted before. */
+/* There is no root to go back to. The error in the frame has been noted already. */
 #define IN_VAIN (-EBADMSG)
 
-/* A root that was found: its number, and the header that leads to it. */
+/* A root that was found: its number and its header. */
 struct candidate {
 	uint64_t seq;
 	uint8_t head[HEADER_FIXED];
@@ -83,12 +83,12 @@ struct candidate {
 struct search {
 	struct io *io;
 	uint64_t file_len;
-	struct buf head;       /* of the file as it is, header_len bytes */
-	uint64_t budget;       /* bytes that may yet be read to judge trailers */
-	uint64_t held;         /* bytes of `head` that count: held.h */
-	uint64_t header_end;   /* where the root ends that the header names */
+	struct buf head;       /* the present header, header_len bytes */
+	uint64_t budget;       /* bytes that may yet be read to check trailers */
+	uint64_t held;         /* bytes of `head` that are counted: held.h */
+	uint64_t header_end;   /* end of the root that the header names */
 	uint32_t n;
-	struct candidate best[2 * KEEP]; /* the newest KEEP, and room for others before a sort */
+	struct candidate best[2 * KEEP]; /* the newest KEEP, and room for more before a sort */
 };
 
 static int compare_newest(const void *a, const void *b)
@@ -97,7 +97,7 @@ static int compare_newest(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* The newest first. */
+/* Newest first. */
 static void sort(struct search *s)
 {
 	qsort(s->best, s->n, sizeof *s->best, compare_newest);
@@ -112,7 +112,7 @@ static void keep(struct search *s, uint64_t seq, const uint8_t head[static HEADE
 	memcpy(s->best[s->n++].head, head, HEADER_FIXED);
 }
 
-/* An empty root: its header is made from the one that is there. */
+/* An empty root: its header is made from the present one. */
 static int judge_empty(struct search *s, struct view trailer, uint64_t end)
 {
 	struct fingerprint fp = trailer_fingerprint(trailer);
@@ -153,7 +153,9 @@ static int judge_data(struct search *s, struct view trailer, uint64_t end)
 	return rc == -ENOMEM ? rc : 0;
 }
 
-/* The first bytes of a trailer of ours, which has few metalayers: thousands take time to parse. */
+/*
+ * True: our trailers begin like that. They have few metalayers; thousands would take time to parse.
+ */
 static bool starts_trailer(const uint8_t p[static TRAILER_START])
 {
 	static const uint8_t start[] = {MSGPACK_FIXARRAY | 4, 1, MSGPACK_FIXARRAY | 3, MSGPACK_U16};
@@ -161,15 +163,15 @@ static bool starts_trailer(const uint8_t p[static TRAILER_START])
 	       get_be16(p + TRAILER_START - 2) <= ROOT_NOTE_LAYERS + 1;
 }
 
-/* A trailer may end at `end`, and would then be `len` long. */
+/* Checks whether a trailer of `len` bytes ends at `end`. */
 static int judge_trailer(struct search *s, uint64_t end, uint32_t len)
 {
 	uint8_t start[TRAILER_START];
 	struct buf b = {0};
 	if (len < TRAILER_EMPTY || end > s->file_len || len > end - s->head.n ||
-	    len > FRAME_MAX_SECTION) /* no root with such a trailer is loaded */
+	    len > FRAME_MAX_SECTION) /* such a trailer would not be loaded */
 		return 0;
-	/* The hash of an empty root is of the header, too. */
+	/* The hash of an empty root covers the header, too. */
 	bool empty = end - len == s->head.n;
 	uint64_t reads = len + (empty ? s->head.n : 0);
 	if (reads > s->budget)
@@ -204,7 +206,7 @@ static int scan_piece(struct search *s, uint64_t at, struct view piece)
 	return 0;
 }
 
-/* No mark starts in a hole. */
+/* Skips holes: no mark starts in one. */
 static uint64_t data_from(struct search *s, uint64_t at)
 {
 	return max_u64(at, io_next_data(s->io, at));
@@ -232,8 +234,8 @@ static int scan(struct search *s)
 }
 
 /*
- * What is not ours to repair: no frame at all, or one whose trailer is there and says that another
- * program wrote it.
+ * Fails for files that are not ours to repair: not a frame at all, or its trailer is there and says
+ * that another program wrote it.
  */
 static int begin(struct search *s, struct io *io)
 {
@@ -262,7 +264,7 @@ static int begin(struct search *s, struct io *io)
 	return io_pread_buf(io, 0, info.header_len, &s->head);
 }
 
-/* What a root takes before its chunks: bytes that are read, and its index, decoded. */
+/* What it costs to load a root, without chunks: bytes to read, and bytes of the decoded index. */
 struct cost {
 	uint64_t reads, index;
 };
@@ -272,7 +274,7 @@ static struct cost cost_of(const struct search *s, const struct candidate *c)
 	struct frame_info info;
 	if (header_parse(&info, view_of(c->head, HEADER_FIXED), s->file_len) < 0 ||
 	    frame_index_at(&info) > info.frame_len)
-		return (struct cost){0}; /* refused without reading it */
+		return (struct cost){0}; /* refused without reading the root */
 	uint64_t entries = info.nbytes ? range_nchunks(info.nbytes, info.chunk_size) : 0;
 	return (struct cost){info.frame_len - frame_index_at(&info), entries * sizeof(uint64_t)};
 }
@@ -310,7 +312,7 @@ static int try_roots(struct frame *f, struct search *s)
 	return IN_VAIN;
 }
 
-/* Bytes of the file that may be somebody's data: anything but zeros behind `at`. */
+/* *any: the file has something other than zeros behind `at`, which may be data. */
 static int has_bytes(struct search *s, uint64_t at, bool *any)
 {
 	struct buf b = {0};
@@ -327,9 +329,9 @@ static int has_bytes(struct search *s, uint64_t at, bool *any)
 }
 
 /*
- * Going back to an empty file would hide what is left of a frame that was cut or damaged later, and
- * writing to the file would destroy that. So if no other root is left in the file, the empty root
- * is accepted only if there is no data either.
+ * Going back to an empty file would hide what is left of a frame that was truncated or damaged
+ * later, and writing to the file would destroy it. So if no other root is left in the file, the
+ * empty root is accepted only if there is no data either.
  */
 static int judge_emptiness(struct frame *f, struct search *s)
 {
@@ -361,7 +363,7 @@ int frame_recover(struct frame *f)
 	buf_free(&s->head);
 	held_give(s->held);
 	mem_free(s);
-	/* The first thing that was found wrong is what is wrong with the frame. */
+	/* Reports the first error, which is the one in the frame. */
 	return rc == IN_VAIN && why.file ? err_corrupt(why.file, why.line, why.what, why.value)
 					  : rc;
 }
