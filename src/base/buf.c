@@ -12,24 +12,25 @@
 #endif
 
 /*
- * Buffers from this size on that are whole pages are aligned to pages: the kernel, which copies
+ * Buffers of at least this size that are whole pages are page-aligned: the kernel, which copies
  * page by page, then has half as many pieces to copy.
  */
 #define PAGED (64u << 10)
 
 /*
- * Up to here malloc has the memory at hand in the thread's own cache (of glibc, up to 1032 bytes).
- * calloc and aligned_alloc go past that, to the lock of the arena, which all threads share: opening
+ * Up to this size realloc is served from the thread's cache (tcache, in glibc up to 1032 bytes).
+ * calloc and aligned_alloc bypass that and take the lock of the arena, which threads share: opening
  * and reading a small file allocates thirty times.
  */
 #define AT_HAND 1024
 
 /*
- * From here on buffers start at a cache line. Others would grow the heap: glibc looks for a free
- * piece that is larger by the alignment, so the place of one that was freed is too small for the
- * next. Beside an inode, which stays, each new file of 4 KiB left a gap of its own; beside the
- * frame of an open file, each of 64 KiB did. Those of a thread are few. Those that are kept start
- * at a cache line only where they are so large that malloc maps them, each by itself (main.c).
+ * Buffers from this size on are aligned to a cache line. Aligning smaller ones would fragment the
+ * heap: glibc looks for a free piece that is larger by the alignment, so the gap that a freed
+ * buffer leaves is too small for the next one. Next to a remembered inode, each new file of 4 KiB
+ * left such a gap, and next to the frame of an open file, each of 64 KiB. The buffers of a thread
+ * are few. Those that are kept are aligned only if they are so large that malloc maps each by
+ * itself (main.c).
  */
 #define ALIGNED (16u << 10)
 #define ALIGNED_KEPT (256u << 10)
@@ -82,7 +83,7 @@ void mem_trim(void)
 
 size_t mem_page_size(void)
 {
-	return (size_t)sysconf(_SC_PAGESIZE); /* no system call: libc knows it from the start */
+	return (size_t)sysconf(_SC_PAGESIZE); /* not a system call: libc has it */
 }
 
 bool mem_populate(void *p, size_t n)
@@ -120,9 +121,9 @@ int buf_reserve(struct buf *b, size_t cap)
 }
 
 /*
- * A buffer that was too small gets an eighth more than it needs now, up to this size. What is
- * appended to again and again needs a few bytes more each time, and the pages of new memory cost
- * more than what is put there.
+ * A buffer that was too small gets an eighth more than it needs, up to this size. Something that is
+ * appended to repeatedly needs a few more bytes each time, and the page faults of new memory cost
+ * more than filling it.
  */
 #define ROOMY (1u << 20)
 

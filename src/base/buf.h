@@ -2,9 +2,9 @@
  * Memory. Every allocation of the project goes through this file, so that a
  * test can make the n-th one fail.
  *
- * A `buf` owns its bytes. Those of a large one start at a cache line, from 256 KiB on, or from 16
- * KiB on if they come from buf_reserve_fresh. Zero it before first use ({0}); freeing an empty one
- * is fine.
+ * A `buf` owns its bytes. Large ones are aligned to a cache line: from 256 KiB on, or from 16 KiB
+ * on if they come from buf_reserve_fresh. Zero it before first use ({0}); freeing an empty one is
+ * fine.
  */
 #ifndef BASE_BUF_H
 #define BASE_BUF_H
@@ -26,40 +26,39 @@ struct buf {
 void *mem_zalloc(size_t size);
 void *mem_zalloc_array(size_t n, size_t size);
 
-/* Memory at a cache line, not zeroed; `size` is a multiple of BUF_ALIGN. */
+/* Memory aligned to BUF_ALIGN, not zeroed; `size` must be a multiple of that. */
 void *mem_alloc_aligned(size_t size);
 
-/* As realloc(3): the old block stays valid when NULL comes back. */
+/* As realloc(3): the old block stays valid if NULL is returned. */
 void *mem_realloc(void *p, size_t size);
 char *mem_strdup(const char *s);
 void mem_free(void *p);
 
 /*
- * Gives freed memory back to the system wherever it lies; free does that only at the end of the
- * heap, which something small may hold. Nobody can allocate meanwhile, and who uses that memory
- * again takes a page fault for each page. Without effect where the C library cannot do it.
+ * Returns freed memory to the system wherever it is; free only does so at the top of the heap,
+ * which a small allocation may pin. Allocations block meanwhile, and using that memory again takes
+ * a page fault for each page. No-op where the C library cannot do it.
  */
 void mem_trim(void);
 
-/* The size of a page of the kernel in bytes, a power of two. */
+/* The kernel's page size in bytes, a power of two. */
 size_t mem_page_size(void);
 
 /*
- * Gets the whole pages inside [p, p + n) from the kernel in one call, for memory that is about to
- * be filled: a page fault for each takes twice as long, in a virtual machine four times. False: not
- * done (Linux before 5.14, or no memory); then page faults will do it.
+ * Prefaults the whole pages inside [p, p + n) in one call, for memory that is about to be filled: a
+ * page fault for each takes twice as long, in a virtual machine four times. False: not done (Linux
+ * before 5.14, or no memory); they will be faulted in on use.
  */
 bool mem_populate(void *p, size_t n);
 
 /*
- * Makes room for at least `cap` bytes in all. The content and `n` stay. -ENOMEM, and nothing
- * changed.
+ * Makes room for at least `cap` bytes in total. Content and `n` stay. -ENOMEM: nothing has changed.
  */
 NODISCARD int buf_reserve(struct buf *b, size_t cap);
 
 /*
  * The same, but the content may be lost, even if this fails: the old memory is freed first, so that
- * a large buffer never exists twice. A smaller one that is replaced gets more than `cap`.
+ * a large buffer never exists twice. One that is replaced may get more than `cap`.
  */
 NODISCARD int buf_reserve_fresh(struct buf *b, size_t cap);
 
@@ -72,7 +71,7 @@ NODISCARD __attribute__((format(printf, 2, 0))) int buf_vprint(struct buf *b, co
 /* Frees the bytes and leaves an empty buf. */
 void buf_free(struct buf *b);
 
-/* The same if it has room for more than `most` bytes: too much to be kept for its next use. */
+/* The same if it has room for more than `most` bytes, too much to keep for the next use. */
 void buf_trim(struct buf *b, size_t most);
 
 static inline struct view buf_view(const struct buf *b)

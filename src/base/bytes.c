@@ -3,8 +3,8 @@
 bool bytes_are_zero(struct view v)
 {
 	/*
-	 * The first is zero and each equals the one before it: the C library compares as wide as
-	 * the machine can. The last is looked at early, since data often begins with zeros.
+	 * The first is zero and each equals the one before it: memcmp compares in the widest
+	 * registers. The last is checked early, since data often begins with zeros.
 	 */
 	return !v.n || (!v.p[0] && !v.p[v.n - 1] && !memcmp(v.p, v.p + 1, v.n - 1));
 }
@@ -19,7 +19,7 @@ bool bytes_are_zero(struct view v)
 /* The string move is slowest where dst is less than this behind src, counted within pages. */
 #define NEAR 32u
 
-/* With more bytes than this, the C library uses other loops, which are better than ours. */
+/* Above this length, the C library uses other loops, which are better than ours. */
 #define MOST (1u << 20)
 
 #define ZEN5 26 /* family */
@@ -28,7 +28,7 @@ bool bytes_are_zero(struct view v)
 typedef long long piece __attribute__((vector_size(32), may_alias));
 typedef long long loose __attribute__((vector_size(32), may_alias, aligned(1)));
 
-/* dst begins a line: loads across two lines cost little, stores would cost more. */
+/* dst is line-aligned: loads that cross lines cost little, stores would cost more. */
 static inline __attribute__((always_inline)) void move(uint8_t *dst, const uint8_t *src, size_t n)
 {
 	for (; n >= 128; n -= 128, dst += 128, src += 128) {
@@ -49,7 +49,7 @@ static void move_sse2(uint8_t *dst, const uint8_t *src, size_t n)
 	move(dst, src, n);
 }
 
-/* AMD's family of the processor, such as 25 for Zen 3 and 4; 0 if it is not AMD's. */
+/* The family of an AMD processor, such as 25 for Zen 3 and 4; 0: not AMD. */
 static unsigned amd_family(void)
 {
 	unsigned a, b, c, d;
@@ -58,12 +58,12 @@ static unsigned amd_family(void)
 	return (a >> 8 & 15) + (a >> 20 & 255);
 }
 
-/* What of the string move has to be avoided. */
+/* When the string move has to be avoided. */
 enum avoid { NOT_ASKED, NOTHING, CLOSE_BEHIND, UNLIKE_PLACES };
 
 static enum avoid to_avoid(void)
 {
-	static _Atomic enum avoid known; /* a virtual machine's host is asked: microseconds */
+	static _Atomic enum avoid known; /* cpuid traps in virtual machines: microseconds */
 	enum avoid a = atomic_load_explicit(&known, memory_order_relaxed);
 
 	if (a == NOT_ASKED) {
@@ -76,8 +76,8 @@ static enum avoid to_avoid(void)
 
 /*
  * The string move, which the C library uses for long copies, is ten times slower on some processors
- * where dst lies close behind src. AMD's want both sides at the same place of a line, too; from Zen
- * 5 on it is the fastest loop everywhere.
+ * where dst lies close behind src. AMD's also want both sides to have the same alignment within a
+ * line; from Zen 5 on it is the fastest loop in all cases.
  */
 void bytes_copy_long(uint8_t *dst, const uint8_t *src, size_t n)
 {

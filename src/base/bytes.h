@@ -1,9 +1,9 @@
 /*
  * Borrowed bytes, and numbers in them.
  *
- * `view` and `span` never own what they point at; `struct buf` (buf.h) does.
- * A cursor reads a view front to back and remembers a read past the end: it
- * then yields zeros, and one look at `bad` after the last field is enough.
+ * `view` and `span` never own what they point at; `struct buf` (buf.h) does. A cursor reads a view
+ * from front to back. Once a read goes past the end, it yields only zeros and sets `bad`, so one
+ * check after the last field is enough.
  */
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H
@@ -39,8 +39,9 @@ static inline struct view span_view(struct span s)
 }
 
 /*
- * memcpy for possibly long copies. The C library uses the processor's string move for those, which
- * is up to twenty times slower on some processors if dst and src are badly aligned to each other.
+ * memcpy for possibly long copies. The C library uses the processor's string move (rep movs) for
+ * those, which is up to twenty times slower on some processors if dst and src are badly aligned
+ * relative to each other.
  */
 void bytes_copy_long(uint8_t *dst, const uint8_t *src, size_t n); /* bytes.c, x86 */
 
@@ -61,7 +62,7 @@ static inline struct view view_part(struct view v, size_t at, size_t n)
 	return (struct view){v.p + at, n};
 }
 
-/* True: every byte is zero; also of no bytes. */
+/* True: every byte is zero, or there are none. */
 bool bytes_are_zero(struct view v);
 
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
@@ -146,7 +147,7 @@ CURSOR_READ(be64, uint64_t, 8, get_be64)
 
 #undef CURSOR_READ
 
-/* Arithmetic on numbers that came from a file. True: the result does not fit. */
+/* Arithmetic on numbers from a file. True: the result overflows. */
 static inline bool add_overflows(uint64_t a, uint64_t b, uint64_t *sum)
 {
 	return __builtin_add_overflow(a, b, sum);

@@ -1,4 +1,4 @@
-/* Times as one number: nanoseconds. */
+/* Times as a single number: nanoseconds. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
@@ -30,7 +30,7 @@ static inline uint64_t clock_from_seconds(double seconds)
 	return (uint64_t)(seconds * (double)CLOCK_SECOND);
 }
 
-/* Sleeps so long; a signal may end it. */
+/* Sleeps for `ns`; a signal may end it early. */
 static inline void clock_sleep(uint64_t ns)
 {
 	struct timespec t = clock_timespec(ns);
@@ -38,8 +38,8 @@ static inline void clock_sleep(uint64_t ns)
 }
 
 /*
- * For waiting by looking: sleeps for *pause nanoseconds, which are twice as many the next time, or
- * `most`. It begins with CLOCK_NAP for what is mostly over in a moment.
+ * For polling with exponential backoff: sleeps for *pause nanoseconds and doubles it, up to `most`.
+ * Start from CLOCK_NAP if the wait is mostly short.
  */
 #define CLOCK_NAP 50000u /* ns */
 static inline void clock_nap(uint64_t *pause, uint64_t most)

@@ -63,7 +63,7 @@ const char *err_text(int rc, char out[static ERR_TEXT_MAX])
 		text = "corrupt";
 	else if (rc == -E2BIG) /* not the system's "Argument list too long" */
 		text = "it takes more memory than the options allow";
-	else /* the GNU strerror_r may answer with a static text and leave `out` alone */
+	else /* GNU strerror_r may return a static text and not touch `out` */
 		text = strerror_r(rc < 0 ? -rc : rc, out, ERR_TEXT_MAX);
 	if (text != out)
 		snprintf(out, ERR_TEXT_MAX, "%s", text);

@@ -6,10 +6,10 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* One system call never moves more than this: Linux stops a little short of 2 GiB anyway. */
+/* The most per system call: Linux stops a little short of 2 GiB anyway. */
 #define STEP_MAX (1u << 30)
 
-/* Signals come and go. What is interrupted so often before it is done is broken. */
+/* At most this many retries: a call that is interrupted more often is broken. */
 #define INTERRUPTED_MOST 1000
 
 int fd_judge(unsigned *interrupted)
@@ -66,7 +66,7 @@ ssize_t fd_getxattr(int fd, const char *name, struct span value)
 	char path[FD_PATH_MAX];
 	ssize_t n = fgetxattr(fd, name, value.p, value.n);
 
-	if (n < 0 && errno == EBADF) { /* O_PATH. By path it takes three times as long */
+	if (n < 0 && errno == EBADF) { /* O_PATH. The path takes three times as long */
 		fd_proc_path(fd, path);
 		n = getxattr(path, name, value.p, value.n);
 	}

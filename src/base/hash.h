@@ -1,6 +1,6 @@
 /*
- * uthash, with our memory functions, and without exit(3) when memory runs out: after an add that
- * failed, hh.tbl is NULL.
+ * uthash with our memory functions, and without exit(3) when memory runs out: after a failed add,
+ * hh.tbl is NULL.
  */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H

@@ -23,7 +23,7 @@ static const struct {
 void log_init(enum log_level level, enum log_sink sink)
 {
 	max_level = level;
-	if (sink == LOG_SINK_SYSLOG) /* first: other threads may be logging */
+	if (sink == LOG_SINK_SYSLOG) /* before the switch: other threads may be logging */
 		openlog("cframefs", LOG_PID, LOG_DAEMON);
 	out_sink = sink;
 }
@@ -33,7 +33,7 @@ enum log_level log_level(void)
 	return max_level;
 }
 
-/* A path, and what is the matter with it. */
+/* Room for a path, and what is wrong with it. */
 #define LINE_MAX_BYTES (PATH_MAX + 512)
 
 static void emit(enum log_level level, const char *fmt, va_list ap)
@@ -43,7 +43,7 @@ static void emit(enum log_level level, const char *fmt, va_list ap)
 	if (level > max_level)
 		return;
 	vsnprintf(line, sizeof line, fmt, ap);
-	/* Names come from other people's directories. */
+	/* File names are untrusted. */
 	utf8_make_printable(line);
 	if (out_sink == LOG_SINK_SYSLOG)
 		syslog(levels[level].priority, "%s: %s", levels[level].word, line);

@@ -1,7 +1,7 @@
 /*
  * The log: one line for each event, saying what, where and why. Level and sink are set in main
- * before the first thread starts, and the sink once more when a daemon leaves its terminal. Every
- * function may be called from any thread. The codec layer does not log: it returns errors.
+ * before the first thread starts, and the sink again when a daemon detaches from its terminal.
+ * Thread-safe. The codec layer does not log: it returns errors.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -18,7 +18,7 @@ __attribute__((format(printf, 1, 2))) void log_warn(const char *fmt, ...);
 __attribute__((format(printf, 1, 2))) void log_info(const char *fmt, ...);
 __attribute__((format(printf, 1, 2))) void log_debug(const char *fmt, ...);
 
-/* A line on standard error for whoever starts the program, before there is a log. */
+/* Prints a line on standard error for the user who starts the program, before there is a log. */
 __attribute__((format(printf, 1, 2))) void log_tell(const char *fmt, ...);
 
 #endif

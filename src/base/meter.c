@@ -7,12 +7,12 @@
 #include <string.h>
 
 #define STEP_LOG 3
-#define STEPS (1u << STEP_LOG) /* buckets a doubling            */
-#define LOWEST 7               /* below 2^7 ns all is one bucket */
+#define STEPS (1u << STEP_LOG) /* buckets per doubling          */
+#define LOWEST 7               /* one bucket for all below 2^7 ns */
 
 typedef _Atomic uint64_t cell;
 
-/* Written by its thread alone, read by anybody. */
+/* Written only by its thread, read by any. */
 struct block {
 	cell count[METER_COUNTS];
 	struct {
@@ -20,7 +20,7 @@ struct block {
 		cell bucket[METER_BUCKETS];
 	} timer[METER_TIMERS];
 	struct block *next, **link; /* under lock */
-	bool listed;                /* its thread's own */
+	bool listed;                /* only for its own thread */
 };
 
 static __thread struct block mine;
@@ -36,7 +36,7 @@ static uint64_t get(cell *c)
 	return atomic_load_explicit(c, memory_order_relaxed);
 }
 
-/* One writer: no read-modify-write is needed. */
+/* There is one writer, so no atomic read-modify-write is needed. */
 static void put(cell *c, uint64_t v)
 {
 	atomic_store_explicit(c, v, memory_order_relaxed);
@@ -57,7 +57,7 @@ static void add_block(struct meter_sums *to, struct block *b)
 	}
 }
 
-/* The thread ends, and its memory with it. */
+/* Runs when the thread ends, and its block with it. */
 static void leave(void *p)
 {
 	struct block *b = p;
@@ -68,7 +68,7 @@ static void leave(void *p)
 	if (b->next)
 		b->next->link = b->link;
 	pthread_mutex_unlock(&lock);
-	memset(b, 0, sizeof *b); /* another destructor may count once more */
+	memset(b, 0, sizeof *b); /* another destructor may still count */
 }
 
 static void make_key(void)
@@ -80,7 +80,7 @@ static void enlist(void)
 {
 	pthread_once(&once, make_key);
 	if (pthread_setspecific(key, &mine) != 0)
-		return; /* not counted: better than memory of a thread that is gone */
+		return; /* not counted: better than a dangling block in the list */
 	pthread_mutex_lock(&lock);
 	mine.next = blocks;
 	mine.link = &blocks;
@@ -99,7 +99,7 @@ void meter_add(unsigned count, uint64_t n)
 	put(&mine.count[count], get(&mine.count[count]) + n);
 }
 
-/* A doubling has its top bit in common; the bits behind that say which of its buckets. */
+/* The top bit selects the doubling; the bits below it select the bucket in that. */
 static unsigned bucket_of(uint64_t ns)
 {
 	if (ns < 1u << LOWEST)
@@ -109,7 +109,7 @@ static unsigned bucket_of(uint64_t ns)
 	return i < METER_BUCKETS ? i : METER_BUCKETS - 1;
 }
 
-/* The middle of what falls into a bucket. */
+/* The middle of a bucket's range. */
 static uint64_t bucket_middle(unsigned i)
 {
 	unsigned top = i / STEPS + LOWEST;

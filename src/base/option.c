@@ -8,7 +8,7 @@
 
 int option_refuse(struct option_why *why, const char *what, const char *word, const char *reason)
 {
-	/* a word that is longer than any path leaves room for the reason */
+	/* cut the word at the length of the longest path, to leave room for the reason */
 	snprintf(why->text, sizeof why->text, "%s '%.*s': %s", what, PATH_MAX, word, reason);
 	return -EINVAL;
 }

@@ -1,6 +1,6 @@
 /*
- * Options with a name and a value, in a table that is their help text as well: how to parse a
- * value, where to store it, and what to say about a wrong one.
+ * Options with a name and a value, in a table that also has their help text: how to parse a value,
+ * where to store it, and how to report a wrong one.
  */
 #ifndef BASE_OPTION_H
 #define BASE_OPTION_H
@@ -24,7 +24,7 @@ struct option_row {
 	const char *arg, *help;
 };
 
-/* One line for the user: "option 'level': 10 is not from 0 to 9". "": nothing was reported. */
+/* One line for the user: "option 'level': 10 is not from 0 to 9". "": no error was reported. */
 struct option_why {
 	char text[PATH_MAX + 256];
 };
@@ -32,18 +32,18 @@ struct option_why {
 /* Writes "what 'word': reason" to *why. Returns -EINVAL. */
 int option_refuse(struct option_why *why, const char *what, const char *word, const char *reason);
 
-/* The row with that name of `len` bytes, which need not end with a NUL; NULL: there is none. */
+/* The row with that name of `len` bytes, not necessarily NUL-terminated; NULL: there is none. */
 const struct option_row *option_find(const struct option_row *rows, size_t n, const char *name,
 				     size_t len);
 
 /*
- * Parses a value, and stores it in the field at `row->at` of *to. A text is borrowed. -EINVAL, with
+ * Parses a value, and stores it in the field at `row->at` of *to. Text is borrowed. -EINVAL, with
  * *why.
  */
 NODISCARD int option_read(const struct option_row *row, const char *value, void *to,
 			  struct option_why *why);
 
-/* Prints their help, in lines of the width of a terminal; `dashes` precede the names. */
+/* Prints their help, wrapped to the width of a terminal; `dashes` precede the names. */
 void option_help(const struct option_row *rows, size_t n, const char *dashes);
 
 /* Parse "64K" or "1MiB" in bytes, and "0.5" in seconds. -EINVAL, without a message. */

@@ -28,7 +28,7 @@ unsigned pool_cores(void)
 {
 	cpu_set_t set;
 
-	/* A machine of more than 1024 processors has no room in there. */
+	/* Fails on machines with more than 1024 processors. */
 	long n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
 							     : sysconf(_SC_NPROCESSORS_ONLN);
 	return n > 0 ? (unsigned)min_u64((uint64_t)n, POOL_MOST) : 1;
@@ -86,7 +86,7 @@ static void *worker_main(void *arg)
 	return NULL;
 }
 
-/* Signals are for the thread that waits for them in main. */
+/* Workers block all signals: main waits for them. */
 static int start_workers(struct pool *p)
 {
 	sigset_t all, old;

@@ -10,38 +10,38 @@
 #include <sys/mman.h>
 
 #define ORDERS 9          /* SLAB_MIN << 8 is SLAB_MAX */
-#define TOUCH (64u << 10) /* pages are got from the system so many bytes at a time */
-#define REGION (SLAB_MAX / SLAB_MIN) /* units of the largest piece; memory is opened up by these */
+#define TOUCH (64u << 10) /* pages are taken from the system this many bytes at a time */
+#define REGION (SLAB_MAX / SLAB_MIN) /* units of the largest piece; `fresh` advances in these */
 #define NO_UNIT UINT32_MAX
 #define LARGEST (ORDERS - 1)
 
-/* A huge page of most machines. Elsewhere asking for huge pages does nothing. */
+/* The huge page size of most machines. Elsewhere asking for huge pages does nothing. */
 #define HUGE_BYTES (2u << 20)
 #define HUGE_UNITS (HUGE_BYTES / SLAB_MIN)
 
 /*
- * One takes 0.2 ms where that pays, and as many small ones 0.8; but in virtual machines whose host
- * has to find the memory first 1 to 12 ms, and small ones, which others have used a moment ago, as
- * long as ever. The kernel zeroes it in one go, and whoever was put behind this thread on its core
- * waits for that. After a slow one no more are asked for.
+ * Where huge pages pay, one takes 0.2 ms, and the same memory in small pages 0.8. But in virtual
+ * machines whose host has to find the memory first, a huge page takes 1 to 12 ms, and small ones,
+ * just used by others, no longer than usual. The kernel zeroes it in one go, and any thread queued
+ * on this core waits for that. After a slow one no more are asked for.
  */
 #define HUGE_SLOW_NS (400u * 1000)
 
-/* A piece is named by its first unit of SLAB_MIN. What is said of a piece stands at that unit. */
+/* One for each SLAB_MIN bytes. A piece is identified by its first unit, which has its fields. */
 struct unit {
 	uint32_t next, prev; /* in the list of its order, while free */
 	uint8_t order;
 	bool free;
-	bool touched; /* at the first unit of TOUCH bytes: the system has given them */
+	bool touched; /* at the first unit of each TOUCH bytes: those are populated */
 	bool empty;   /* while free: the system has none of its pages in memory */
 };
 
 struct slab {
 	pthread_mutex_t lock; /* for all below */
-	uint8_t *base;        /* at a huge page's boundary, somewhere in what was mapped */
+	uint8_t *base;        /* start of the first huge page in the mapping */
 	size_t bytes;
 	void *mapped;
-	uint32_t nunits, fresh; /* from `fresh` on nothing was ever taken */
+	uint32_t nunits, fresh; /* units from `fresh` on were never handed out */
 	bool slow_huge;         /* slab_warm takes small pages               */
 	atomic_bool wants_warm;
 	uint32_t list[ORDERS];
@@ -121,7 +121,7 @@ static void list_remove(struct slab *s, uint32_t u)
 	x->free = false;
 }
 
-/* A largest piece was taken. The next ones are got while there is one left. */
+/* A largest piece was taken: asks for more while there is still one left. */
 static void note_want(struct slab *s)
 {
 	uint32_t u = s->list[LARGEST];
@@ -129,7 +129,7 @@ static void note_want(struct slab *s)
 		atomic_store_explicit(&s->wants_warm, true, memory_order_relaxed);
 }
 
-/* A piece of the order, cut from the smallest that will do; NO_UNIT: none. */
+/* Takes a piece of the order, split from the smallest that is large enough; NO_UNIT: none. */
 static uint32_t take(struct slab *s, unsigned order)
 {
 	unsigned have = order;
@@ -155,7 +155,7 @@ static uint32_t take(struct slab *s, unsigned order)
 	return u;
 }
 
-/* True: some of these bytes have never been used. They are noted as used. */
+/* Marks these bytes as populated. True: some were not. */
 static bool note_touch(struct slab *s, size_t at, size_t end)
 {
 	bool any = false;
@@ -190,7 +190,7 @@ void slab_free(struct slab *s, void *p, size_t n)
 	pthread_mutex_lock(&s->lock);
 	uint32_t u = (uint32_t)(((uint8_t *)p - s->base) / SLAB_MIN);
 	assert(u < s->nunits && s->unit[u].order == order && !s->unit[u].free);
-	for (; order + 1 < ORDERS; order++) { /* with its other half, if that is free and whole */
+	for (; order + 1 < ORDERS; order++) { /* merge with a buddy that is free and whole */
 		uint32_t other = u ^ (1u << order);
 		if (!s->unit[other].free || s->unit[other].order != order)
 			break;
@@ -202,7 +202,10 @@ void slab_free(struct slab *s, void *p, size_t n)
 	pthread_mutex_unlock(&s->lock);
 }
 
-/* A free piece of that order. Pages that come back one by one cost a fault each. */
+/*
+ * Returns the pages of a free piece to the system. In smaller pieces than TOUCH, they will fault in
+ * one by one.
+ */
 static void empty_piece(struct slab *s, uint32_t u, unsigned order)
 {
 	size_t at = (size_t)u * SLAB_MIN, len = (size_t)SLAB_MIN << order;
@@ -231,9 +234,9 @@ bool slab_wants_warm(struct slab *s)
 }
 
 /*
- * Gets the pages of a region from the system. After each piece, whoever waits for this core goes
- * first: a reader, perhaps, who has just been woken here and whose answer takes less time than all
- * of this. The scheduler by itself lets a thread that runs go on for milliseconds.
+ * Gets the pages of a region from the system. Yields after each piece: a reader that has just been
+ * woken on this core may need less time than all of this, and the scheduler by itself lets a
+ * running thread go on for milliseconds.
  */
 static bool get_region(uint8_t *p, size_t n, bool huge)
 {
@@ -262,7 +265,7 @@ void slab_warm(struct slab *s)
 	s->slow_huge |= slow;
 	for (uint32_t i = 0; i < n; i++)
 		s->unit[u + i].touched = got;
-	for (uint32_t i = n; i > 0; i -= REGION) { /* the first one is on top then */
+	for (uint32_t i = n; i > 0; i -= REGION) { /* so that the first one ends up on top */
 		list_push(s, u + i - REGION, LARGEST);
 		s->unit[u + i - REGION].empty = !got;
 	}

@@ -7,10 +7,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* The usual one is 1.4 ms on two cores, 2.8 on eight and more. */
+/* The default is 1.4 ms on two cores, 2.8 ms on eight or more. */
 #define LONG_SLICE (10 * CLOCK_MS)
 
-/* struct sched_attr of the kernel's first version, whose header does not go with <sched.h>. */
+/* The first version of the kernel's struct sched_attr, whose header conflicts with <sched.h>. */
 struct attributes {
 	uint32_t size, policy;
 	uint64_t flags;

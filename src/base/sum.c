@@ -1,9 +1,9 @@
 #include "base/sum.h"
 
-#define XXH_STATIC_LINKING_ONLY /* the size of a state */
+#define XXH_STATIC_LINKING_ONLY /* for the definition of XXH3_state_t */
 
 #ifdef HAVE_XXH_DISPATCH
-/* By the widest registers that there are: three times as fast as the library's default. */
+/* Uses the widest registers available: three times as fast as the library's default. */
 #include <xxh_x86dispatch.h>
 #else
 #include <xxhash.h>

@@ -9,7 +9,7 @@ uint64_t sum64(struct view v);
 /* The same, except that 0 becomes 1: for fields in which 0 means that no hash is known. */
 uint64_t sum64_not_0(struct view v);
 
-/* The hash of both, one behind the other. */
+/* The hash of a followed by b. */
 uint64_t sum64_of_two(struct view a, struct view b);
 
 /* For bytes that come piece by piece. NULL: out of memory. sum64_end frees the state. */

@@ -6,10 +6,10 @@
 static uint32_t next_weight(struct treap *t)
 {
 	t->seed = t->seed * 1664525 + 1013904223; /* Numerical Recipes */
-	return t->seed >> 4;                      /* its low bits are the least random */
+	return t->seed >> 4;                      /* low bits are the least random */
 }
 
-/* Those before `key` to *lo, the others to *hi. */
+/* Splits a tree: nodes before `key` to lo_hi[0], the others to lo_hi[1]. */
 static void split(const struct treap *t, struct treap_node *top, const struct treap_node *key,
 		  struct treap_node *lo_hi[2])
 {
@@ -29,7 +29,7 @@ static void split(const struct treap *t, struct treap_node *top, const struct tr
 	*lo = *hi = NULL;
 }
 
-/* All of `lo` are before all of `hi`. */
+/* Joins two trees; all nodes of `lo` are before all of `hi`. */
 static struct treap_node *join(struct treap_node *lo, struct treap_node *hi)
 {
 	struct treap_node *top = NULL, **at = &top;

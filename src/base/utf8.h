@@ -1,4 +1,4 @@
-/* UTF-8: how long a character is; text that a terminal cannot take for commands. */
+/* UTF-8: how long a character is; making text harmless for a terminal. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
@@ -8,10 +8,10 @@
 #include <string.h>
 
 /*
- * The length of the UTF-8 character at p, in text that ends with a NUL, which has a length of 1
- * itself; 0: no character begins here, or one that UTF-8 forbids. RFC 3629, 4: the first byte says
- * the length, and which second bytes are too low, as fewer bytes would do, or too high, being half
- * of a surrogate pair or above U+10FFFF.
+ * The length of the UTF-8 character at p, in NUL-terminated text, where the NUL counts as a
+ * character of length 1; 0: not a valid character. RFC 3629, 4: the first byte determines the
+ * length, and which second bytes are too low (an overlong form) or too high (a surrogate, or above
+ * U+10FFFF).
  */
 static inline size_t utf8_length(const uint8_t *p)
 {
@@ -39,8 +39,9 @@ static inline size_t utf8_length(const uint8_t *p)
 }
 
 /*
- * The length of what is at p: a character, or a byte that is part of none. *obeyed: a terminal may
- * obey it, since it is a control character, of ASCII or from U+0080 to U+009F.
+ * The length of the character at p, or 1 for a byte that is not part of one. *obeyed: a terminal
+ * may obey it, since it is a control character: of ASCII, or U+0080 to U+009F, in UTF-8 or as a
+ * single byte.
  */
 static inline size_t utf8_step(const uint8_t *p, bool *obeyed)
 {
@@ -53,7 +54,7 @@ static inline size_t utf8_step(const uint8_t *p, bool *obeyed)
 	return n ? n : 1;
 }
 
-/* Puts '?' for each byte of what a terminal may obey. */
+/* Replaces each byte of what a terminal may obey by '?'. */
 static inline void utf8_make_printable(char *text)
 {
 	bool obeyed;

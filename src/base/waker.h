@@ -1,8 +1,8 @@
 /*
- * How a background thread sleeps: until some time, until it is woken, or until it is told to end.
+ * Sleep for a background thread: until a point in time, until woken, or until told to end.
  *
- * Only one thread sleeps; the other functions may be called from any thread. Times are those of
- * meter_now (meter.h): nanoseconds of CLOCK_MONOTONIC.
+ * Only one thread may sleep; the other functions are thread-safe. Times are those of meter_now
+ * (meter.h): nanoseconds of CLOCK_MONOTONIC.
  */
 #ifndef BASE_WAKER_H
 #define BASE_WAKER_H
@@ -23,20 +23,20 @@ void waker_init(struct waker *w);
 void waker_deinit(struct waker *w);
 
 /*
- * Sleeps until the time `until`, or until waker_wake; a wake since the last sleep ends this one at
- * once. False: the thread has to end.
+ * Sleeps until the time `until`, or until waker_wake; returns at once if there was a wake since the
+ * last sleep. False: the thread has to end.
  */
 bool waker_sleep(struct waker *w, uint64_t until);
 
-/* The same for so many seconds from now. */
+/* The same for a number of seconds from now. */
 bool waker_sleep_for(struct waker *w, double seconds);
 
 void waker_wake(struct waker *w);
 
-/* From now on every sleep ends at once and returns false. The caller then joins the thread. */
+/* From now on every sleep returns false at once. The caller then joins the thread. */
 void waker_stop(struct waker *w);
 
-/* True: the thread has to end. For threads that work for long without sleeping. */
+/* True: the thread has to end. For threads that work for a long time without sleeping. */
 bool waker_stopped(struct waker *w);
 
 #endif
