@@ -8,7 +8,7 @@
 #include "codec/scratch.h"
 #include "codec/stream.h"
 
-/* What all blocks of a chunk share. */
+/* The parameters that all blocks of a chunk share. */
 struct block_plan {
 	struct stream_coder coder;
 	uint32_t typesize;
@@ -21,10 +21,10 @@ struct block_plan {
 };
 
 struct block {
-	uint32_t nstreams;    /* divides the block's length                             */
+	uint32_t nstreams;    /* the block's length is a multiple of it                 */
 	bool bare;            /* decoding: one payload without a csize word             */
 	enum block_form form; /* decoding: what dst gets                                */
-	struct view ref;      /* delta: decoded block 0, for all other blocks; else empty */
+	struct view ref;      /* delta, blocks other than 0: decoded block 0; else empty */
 };
 
 /* Appends a filter to the steps, unless it would change nothing. */
@@ -34,10 +34,10 @@ void block_add_filter(struct block_plan *p, const struct filter *row, uint32_t p
 NODISCARD int block_decode(const struct block_plan *p, struct scratch *s, const struct block *b,
 			   struct view stored, struct span dst);
 
-/* Bytes of the scratch that decoding a block of `len` bytes to that form needs. */
+/* The bytes of scratch needed to decode a block of `len` bytes to that form. */
 size_t block_work(const struct block_plan *p, enum block_form form, size_t len);
 
-/* True: the filter that is undone last only moves bytes or bits about. */
+/* True: the filter that is undone last only permutes bytes or bits. */
 bool block_can_pack(const struct block_plan *p);
 
 /* The last step of decoding for a part of a packed block: dst.n bytes from byte `lo` on. */
@@ -45,9 +45,9 @@ NODISCARD int block_unpack(const struct block_plan *p, struct scratch *s, struct
 			   size_t lo, struct span dst);
 
 /*
- * Decodes dst.n bytes from `lo` on of a block of `whole` bytes, and of each stream no more than
- * they need; damage in the rest goes unnoticed. False: it has to be decoded as a whole. Only where
- * block_has_parts: in one stream without filters, or shuffled with a stream for each plane.
+ * Decodes dst.n bytes from `lo` on of a block of `whole` bytes, and no more of each stream than
+ * these need; damage in the rest goes unnoticed. False: the block has to be decoded as a whole.
+ * Only if block_has_parts: one stream and no filters, or shuffled with a stream for each plane.
  */
 struct block_part {
 	size_t whole, lo;
@@ -57,21 +57,19 @@ bool block_decode_part(const struct block_plan *p, struct scratch *s, struct vie
 		       struct block_part part, struct span dst);
 
 /*
- * Decides, by a look at one block, where the streams of all blocks are cut (cuts.h). Only for
- * blocks in one stream, of a codec that can cut; otherwise it does nothing.
+ * Decides, by looking at one block, where to cut the streams of all blocks (cuts.h). Does nothing
+ * unless blocks are one stream and the codec can cut.
  */
 NODISCARD int block_plan_cuts(struct block_plan *p, struct scratch *s, const struct block *b,
 			      struct view src);
 
-/*
- * Applies the filters. *out is src itself, or lies in the scratch and is valid until its next use.
- */
+/* Applies the filters. *out is src itself, or in the scratch and valid until that is used again. */
 NODISCARD int block_filter(const struct block_plan *p, struct scratch *s, const struct block *b,
 			   struct view src, struct view *out);
 
 /*
- * An estimate of how many bytes a sample adds to blocks in one stream, whatever else these hold. 0:
- * the codec cannot tell.
+ * Estimates how many bytes a sample adds to a block in one stream, whatever else is in that. 0: the
+ * codec cannot tell.
  */
 NODISCARD ssize_t block_estimate(struct block_plan *p, struct scratch *s, struct view sample);
 

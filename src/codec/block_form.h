@@ -3,8 +3,8 @@
 #define CODEC_BLOCK_FORM_H
 
 enum block_form {
-	BLOCK_DECODED, /* all steps are done: these are the bytes of the chunk           */
-	BLOCK_PACKED,  /* all but the last one, which can be done for a part of the block */
+	BLOCK_DECODED, /* completely: the bytes of the chunk                             */
+	BLOCK_PACKED,  /* all but the last step, which can be done for a part of the block */
 };
 
 #endif

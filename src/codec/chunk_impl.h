@@ -1,4 +1,4 @@
-/* What the files of chunk.h share. */
+/* Shared by the files that implement chunk.h. */
 #ifndef CODEC_CHUNK_IMPL_H
 #define CODEC_CHUNK_IMPL_H
 
@@ -22,7 +22,7 @@ enum chunk_field {
 	AT_BLOSC2_FLAGS = 31,
 };
 
-/* The byte at AT_FLAGS. FORMAT.md 2.2, as the next one. */
+/* The byte at AT_FLAGS. FORMAT.md 2.2, also for the next one. */
 #define FLAG_SHUFFLE 0x01
 #define FLAG_STORED 0x02
 #define FLAG_BITSHUFFLE 0x04
@@ -35,7 +35,7 @@ enum chunk_field {
 #define BLOSC2_DICT 0x01
 #define BLOSC2_LAZY 0x08
 #define BLOSC2_SPECIAL_SHIFT 4
-#define BLOSC2_SPECIAL_MASK 7 /* special values, from 1 on in the order of enum chunk_kind */
+#define BLOSC2_SPECIAL_MASK 7 /* special values, counted from 1 in the order of enum chunk_kind */
 #define BLOSC2_INSTRUMENTED 0x80
 
 /* The byte at AT_FLAGS2. */
@@ -48,8 +48,8 @@ enum chunk_field {
 #define VERSION_NOW 5
 
 /*
- * Words in front of other bytes: where each block begins, behind the header (FORMAT.md 3.2); how
- * long a dictionary is (4); how many bytes a block of variable length decodes to (3.7).
+ * Bytes of a word: the offset of a block, after the header (FORMAT.md 3.2); the length of a
+ * dictionary (4); the decoded length of a variable-length block (3.7).
  */
 #define CHUNK_BSTART 4
 #define CHUNK_DICT_SIZE 4
@@ -58,20 +58,20 @@ enum chunk_field {
 #define DICT_MAX 131072 /* old releases wrote up to this; we write at most DICT_MAX_WRITE */
 #define DICT_MAX_WRITE 32768
 
-/* Where the place of block i stands, with an extended header; i == nblocks: the byte behind all. */
+/* Where the offset of block i is stored, after an extended header; i == nblocks: the end of all. */
 static inline size_t bstart_place(uint32_t i)
 {
 	return CHUNK_HEAD + CHUNK_BSTART * (size_t)i;
 }
 
-/* The stored bytes of block i, among those of an extent that begins at byte `from` of the chunk. */
+/* The stored bytes of block i, within an extent that begins at byte `from` of the chunk. */
 static inline struct view stored_block(const struct chunk *c, uint32_t i, struct view stored,
 				       uint32_t from)
 {
 	return view_part(stored, c->bstart[i] - from, c->bend[i] - c->bstart[i]);
 }
 
-/* How the blocks of a parsed chunk are coded; its dictionary is left to the caller. */
+/* Sets up the plan for the blocks of a parsed chunk; the dictionary is left to the caller. */
 NODISCARD int chunk_plan(struct block_plan *p, const struct chunk *c, struct scratch *s);
 
 #endif

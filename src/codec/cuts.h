@@ -1,12 +1,12 @@
 /*
  * Where to cut a stream so that bytes with different statistics get entropy tables of their own.
  *
- * A filter leaves a row of planes: the lowest bytes of all items, then the next ones, and so on. If
- * noise and nearly constant bytes share a table, both compress worse. The format's own answer is a
- * stream for each byte of an item (FORMAT.md 3.3), for items of at most 16 bytes and after a
- * shuffle only. A codec whose streams can change tables midway does better: it cuts only where that
- * pays, planes of bits included, and still decodes in one pass. Every reader of that codec can read
- * the result.
+ * The output of a filter is a sequence of planes: the lowest bytes of all items, then the next
+ * ones, and so on. If noise and nearly constant bytes share a table, both compress worse. The
+ * format's own solution is a stream for each byte of an item (FORMAT.md 3.3), but only for items of
+ * at most 16 bytes, and after a shuffle. A codec whose streams can change tables midway does
+ * better: it cuts only where that pays, bit planes included, and still decodes in one pass. Every
+ * decoder of that codec can read the result.
  */
 #ifndef CODEC_CUTS_H
 #define CODEC_CUTS_H
@@ -17,15 +17,15 @@
 
 struct cuts {
 	uint32_t parts; /* planes of a filtered block; the last includes any remainder */
-	uint32_t n;     /* pieces; below 2: nothing is cut                           */
+	uint32_t n;     /* pieces; fewer than 2: no cuts                             */
 	uint16_t end[CUTS_MAX]; /* where each piece ends, counted in planes          */
-	bool bits;              /* planes of bits, not of bytes                      */
+	bool bits;              /* bit planes, not byte planes                       */
 };
 
 /* Decides from samples of a filtered block that consists of `parts` planes. */
 struct cuts cuts_find(struct view filtered, uint32_t parts);
 
-/* A cut every few planes, wherever one may pay: for estimates, which do not count the tables. */
+/* A cut every few planes, wherever one might pay: for estimates, which do not count the tables. */
 struct cuts cuts_even(size_t n, uint32_t parts);
 
 /* Where piece i ends in a stream of n bytes. */

@@ -1,4 +1,4 @@
-/* A dictionary for one chunk, made from samples of what its streams will hold. */
+/* A dictionary for one chunk, made from samples of its streams. */
 #ifndef CODEC_DICT_H
 #define CODEC_DICT_H
 
@@ -6,8 +6,8 @@
 
 /*
  * Replaces *dict by a dictionary of at most DICT_MAX_WRITE bytes for the codec of e->plan, which
- * has dict_make. Leaves it empty where the chunk, or a block, is too small to gain from one, or
- * nothing was learnt. Uses the blocks and `trial` of the scratch. Fails with -ENOMEM only.
+ * must have dict_make. Leaves it empty if the chunk, or a block, is too small to gain from one, or
+ * if nothing was learnt. Uses the blocks and `trial` of the scratch. Fails with -ENOMEM only.
  */
 NODISCARD int dict_make(const struct encoder *e, struct buf *dict);
 

@@ -6,14 +6,13 @@
 #include <stdint.h>
 #include <string.h>
 
-#define ENTROPY_MAX (32u << 10) /* symbols that entropy_of takes: their sums fit 32 bits */
+#define ENTROPY_MAX (32u << 10) /* the most symbols for entropy_of: sums fit 32 bits */
 
 /*
- * 4096 * log2(x), at most 34 too much or too little: the exponent of a float, and between powers
- * of two a parabola, 0.3457 * f * (1 - f) above the line, which 1416 stands for. Whole numbers
- * only, so that it is the same everywhere, and no branch, so that the compiler uses vectors. It
- * never falls where x rises, so that no entropy below is negative. 0 gives a number that does not
- * matter, since it is multiplied by 0.
+ * 4096 * log2(x), with an error of at most 34: the exponent of a float, and between powers of two a
+ * parabola, 0.3457 * f * (1 - f) above the line (0.3457 * 4096 = 1416). In integers, so that it is
+ * the same everywhere, and without branches, so that the compiler vectorises it. It is monotonic,
+ * so no entropy below is negative. The result for 0 does not matter, since it is multiplied by 0.
  */
 static inline uint32_t entropy_log2(uint32_t x)
 {
@@ -30,7 +29,7 @@ static inline uint32_t entropy_log2_short(uint32_t x)
 	return entropy_log2(x) >> 4;
 }
 
-/* The entropy of so many symbols of each value, all of them together, in 1/4096 bits. */
+/* The total entropy of symbols with these counts, in 1/4096 bit. */
 static inline uint32_t entropy_of(const uint32_t count[static 256])
 {
 	uint32_t n = 0, sum = 0;
@@ -43,8 +42,8 @@ static inline uint32_t entropy_of(const uint32_t count[static 256])
 }
 
 /*
- * The same of up to 128 Ki symbols that have `values` values, in 1/256 bits. *distinct: how many
- * of the values occur.
+ * The same for up to 128 Ki symbols with `values` values, in 1/256 bit. *distinct: how many of the
+ * values occur.
  */
 static inline uint32_t entropy_of_many(const uint32_t *count, unsigned values, uint32_t *distinct)
 {
@@ -60,7 +59,8 @@ static inline uint32_t entropy_of_many(const uint32_t *count, unsigned values, u
 
 /*
  * A small sample looks more regular than its source: by half a nat, 0.72 bits, for each distinct
- * symbol (Miller and Madow). In 1/256 bit; and the correction for so many symbols, in bits.
+ * symbol (Miller and Madow). In 1/256 bit; the function returns the correction for `symbols`
+ * distinct symbols, in bits.
  */
 #define ENTROPY_MISSED 184
 

@@ -1,6 +1,6 @@
 /*
- * The filters: one file and one row each (filters/list.h). A filter maps the bytes of a block
- * to as many others and cannot fail once its parameter has been checked.
+ * The filters: one file and one row each (filters/list.h). A filter maps the bytes of a block to
+ * the same number of bytes, and cannot fail once its parameter has been checked.
  */
 #ifndef CODEC_FILTER_H
 #define CODEC_FILTER_H
@@ -38,24 +38,25 @@ struct filter {
 	bool loses;       /* lossy: does not decode to the bytes it was given    */
 
 	/*
-	 * Validates the parameter as stored, one byte. Returns NULL if it is fine, else a sentence
-	 * for the user. No function: all parameters are fine.
+	 * Validates the parameter as stored, one byte. Returns NULL if it is valid, else a sentence
+	 * for the user. No function: all are valid.
 	 */
 	const char *(*check)(uint8_t param, uint32_t typesize);
 
-	/* True: the filter changes nothing with this argument. No function: it always may. */
+	/* True: the filter changes nothing with this argument. No function: never. */
 	bool (*idle)(const struct filter_arg *);
 
 	/*
-	 * Writes src.n bytes to dst, which does not overlap src. NULL: cannot be done (forward),
+	 * Writes src.n bytes to dst, which does not overlap src. NULL: not supported (forward),
 	 * nothing to do (backward).
 	 */
 	filter_fn *forward, *backward;
 };
 
 /*
- * For filters that zero the low ones of so many bits: how many by this parameter, as int8 the bits
- * that stay, or, negative, those that go. Below 0 or `bits` and more: none that check allows.
+ * For filters that zero the low bits of a `bits`-bit number: how many, by this parameter. As int8
+ * it is the number of bits that stay or, if negative, of those that are zeroed. A result outside 0
+ * .. bits - 1 is for a parameter that `check` refuses.
  */
 static inline int filter_bits_zeroed(uint8_t param, int bits)
 {
@@ -65,9 +66,9 @@ static inline int filter_bits_zeroed(uint8_t param, int bits)
 
 const struct filter *filter_by_id(unsigned id); /* NULL: not built in */
 const struct filter *filter_by_name(struct view name);
-const struct filter *filter_at(size_t i); /* in the order of the list; NULL past the last */
+const struct filter *filter_at(size_t i); /* in list order; NULL past the last */
 
-/* -ENOTSUP for an id that the format leaves to plug-ins, -EBADMSG for an undefined one. */
+/* -ENOTSUP for an id that the format reserves for plug-ins, -EBADMSG for an undefined one. */
 NODISCARD int filter_refuse(unsigned id);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * The filters of a pipeline, of a chunk, or in the header of a frame, and the parameter of each:
- * `filter` and `meta` (FORMAT.md 5.1). What they say of the item size is here.
+ * `filter` and `meta` (FORMAT.md 5.1). What they say about the item size.
  */
 #ifndef CODEC_FILTER_SLOTS_H
 #define CODEC_FILTER_SLOTS_H
@@ -11,7 +11,7 @@
 
 #define FILTER_SLOTS 6
 
-/* True: one of them is this one (enum filter_id). */
+/* True: one of them is `id` (enum filter_id). */
 static inline bool filters_have(const uint8_t filter[static FILTER_SLOTS], uint8_t id)
 {
 	return memchr(filter, id, FILTER_SLOTS) != NULL;
@@ -32,14 +32,14 @@ bool filters_need_item(const uint8_t filter[static FILTER_SLOTS],
 		       const uint8_t meta[static FILTER_SLOTS]);
 
 /*
- * The header of a super-chunk has one item size, and that of a file which ends within an item says
- * 1 there (FORMAT.md 18). So the true one is noted in the filter parameters of that header: of
- * shuffle, whose 0 means the same, of bitshuffle and of delta, which take none. Only there: `meta`
- * is not what chunks are encoded with.
+ * The header of a super-chunk has one item size, which has to be 1 if the file ends within an item
+ * (FORMAT.md 18). So the true size is noted in the filter parameters of that header: of shuffle,
+ * whose 0 means the same, and of bitshuffle and delta, which take none. Chunks are not encoded with
+ * that `meta`.
  *
- * filters_note_item writes it. A parameter above 127, which the reference's Python cannot read,
- * becomes one that it can; so an item size above 127 is not noted. filters_noted_item finds it
- * again; 1: there is none.
+ * filters_note_item writes it. The reference's Python cannot read parameters above 127: these are
+ * replaced, so an item size above 127 is not noted. filters_noted_item gets it back; 1: none was
+ * noted.
  */
 void filters_note_item(const uint8_t filter[static FILTER_SLOTS],
 		       uint8_t meta[static FILTER_SLOTS], uint32_t item);
@@ -47,8 +47,8 @@ uint32_t filters_noted_item(const uint8_t filter[static FILTER_SLOTS],
 			    const uint8_t meta[static FILTER_SLOTS]);
 
 /*
- * Takes it out of the parameter of shuffle, where the typesize beside it says the same: 0, since to
- * the reference before C 2.15 the parameter is a number of further shuffles (FORMAT.md 5.2).
+ * Sets the parameter of shuffle back to 0 if it equals the typesize next to it: before C 2.15 the
+ * reference took it for a number of additional shuffles (FORMAT.md 5.2).
  */
 void filters_imply_item(const uint8_t filter[static FILTER_SLOTS],
 			uint8_t meta[static FILTER_SLOTS], uint32_t item);

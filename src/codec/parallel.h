@@ -1,10 +1,10 @@
 /*
- * Encodes or decodes the blocks of one chunk with several threads: the calling one, and those
- * workers of a pool that are free. The result is the same, byte for byte, as that of one thread.
+ * Encodes or decodes the blocks of one chunk with several threads: the caller, and those workers of
+ * a pool that are free. The result is byte for byte that of a single thread.
  *
- * A `parallel` serves one call at a time; each calling thread opens its own. The caller may be a
- * worker itself, since it never waits for a worker to become free: it does whatever nobody has
- * taken, and waits only for blocks that others are working on.
+ * A `parallel` serves one call at a time; each calling thread opens its own. The caller may itself
+ * be a worker, since it never waits for a worker to become free: it does any block not taken yet,
+ * and waits only for blocks in progress.
  */
 #ifndef CODEC_PARALLEL_H
 #define CODEC_PARALLEL_H
@@ -19,7 +19,7 @@ typedef struct scratch *parallel_scratch_fn(void);
 
 NODISCARD int parallel_open(struct parallel **p, struct pool *pool, parallel_scratch_fn *scratch);
 
-/* Waits until the workers have let go of *p. Call it before pool_close. NULL is fine. */
+/* Waits until no worker uses *p any more. Call it before pool_close. NULL is fine. */
 void parallel_close(struct parallel *p);
 
 /*
@@ -29,10 +29,10 @@ void parallel_close(struct parallel *p);
 NODISCARD int parallel_decode(struct parallel *p, const struct chunk *c, struct run run,
 			      struct view stored, struct span dst);
 
-/* A smaller chunk is encoded before another thread is awake. */
+/* A smaller chunk is encoded before another thread would wake up. */
 #define PARALLEL_MIN (256u << 10)
 
-/* As chunk_encode. One thread does all of it when the pipeline asks for a dictionary. */
+/* As chunk_encode. With a dictionary in the pipeline, one thread does everything. */
 NODISCARD int parallel_encode(struct parallel *p, const struct pipeline *pl, struct view src,
 			      struct buf *out);
 

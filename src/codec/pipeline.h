@@ -1,6 +1,6 @@
 /*
  * How the bytes of a chunk become its stored form: filters, then a codec. Options are validated
- * here, once; the encoder trusts a pipeline that has been checked.
+ * here, once; the encoder relies on pipeline_check.
  *
  * Text form: "shuffle:4+zstd:3", "bitshuffle:2+lz4", "zstd:1", "store".
  * FILTER[:TYPESIZE][+FILTER...]+CODEC[:LEVEL]; see pipeline_parse.
@@ -24,15 +24,15 @@ struct pipeline {
 	uint8_t meta[FILTER_SLOTS];   /* parameter of the filter in the same slot        */
 	uint8_t split_mode;           /* enum split_mode                                 */
 	bool use_dict;                /* zstd, lz4, lz4hc: a dictionary per chunk        */
-	bool no_sums;                 /* blocks get no checksums: the chunk has one as a
-					 whole elsewhere, or is not kept                 */
+	bool no_sums;                 /* no checksums of blocks: the chunk has one as a whole
+					 elsewhere, or is not kept */
 	uint32_t typesize;            /* bytes per item, >= 1; above 255 acts as 1       */
 	uint32_t blocksize;           /* bytes, a multiple of typesize; 0: automatic     */
 };
 
 #define PIPELINE_TEXT_MAX 128
 
-/* zstd level 1, no filter, typesize 1, automatic blocks. */
+/* Sets zstd level 1, no filter, typesize 1, automatic blocks. */
 void pipeline_default(struct pipeline *p);
 
 /* Empties all slots of filters. */
@@ -47,9 +47,9 @@ void pipeline_drop_filters(struct pipeline *p);
 NODISCARD int pipeline_check(const struct pipeline *p, struct err_reason *why);
 
 /*
- * Sets codec, level, filters and typesize of *p to what `text` names, and checks the result as
- * pipeline_check does. One filter names the typesize, or all that do name the same; if none does,
- * it stays.
+ * Sets codec, level, filters and typesize of *p as `text` says, and checks the result as
+ * pipeline_check does. If several filters name a typesize, it must be the same; if none does,
+ * p->typesize stays.
  */
 NODISCARD int pipeline_parse(struct pipeline *p, const char *text, struct err_reason *why);
 

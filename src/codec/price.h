@@ -1,8 +1,8 @@
 /*
  * What our Zstandard encoder pays in size to save its readers time: 200 bits per microsecond. All
  * its decisions (cuts, tables, which literals get codes, whether the matches of a block pay)
- * compare bits at this one price. As long as a bit buys the same time everywhere, no other stream
- * of that size is faster to read.
+ * compare bits at this one price. With the same price per bit everywhere, no other stream of that
+ * size is faster to read.
  *
  * The times are those of the library's decoder on an Intel processor, fitted to 2,400 streams;
  * docs/SPEED.md, "What a reader's time is worth", has the sizes for other prices. Internal to this
@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-/* The price, in bits, of so much of a reader's time. */
+/* The price, in bits, of a reader's time. */
 static inline uint64_t price_of(uint64_t nanoseconds)
 {
 	return nanoseconds / 5;

@@ -11,13 +11,13 @@ struct scratch {
 	struct kernels kernels;
 	struct buf work[2];     /* a block between filters; see scratch_work        */
 	struct buf stage;       /* see scratch_stage                                */
-	struct buf dict, trial; /* encoding with a dictionary: that, and the other chunk */
+	struct buf dict, trial; /* encoding with a dictionary: that, and a chunk without it */
 	void *state[CODEC_IDS]; /* by codec id; NULL until first use                */
 	uint64_t most, wanted;  /* see scratch_bound                                */
 };
 
 /*
- * Grows both block buffers, or just the first, to `n` bytes each. They are valid until
+ * Grows both block buffers, or only the first, to `n` bytes each. They are valid until
  * scratch_done.
  */
 NODISCARD int scratch_work(struct scratch *s, size_t n);
@@ -25,11 +25,11 @@ NODISCARD int scratch_work_first(struct scratch *s, size_t n);
 
 /*
  * Frees buffers that only a giant block needed, or a giant chunk with a dictionary: a tiny file may
- * contain a block of half a gigabyte, and a thread lives long.
+ * contain a block of half a gigabyte, and threads are long-lived.
  */
 void scratch_done(struct scratch *s);
 
-/* The state of a codec in this scratch, made on first use. */
+/* The state of a codec in this scratch, created on first use. */
 NODISCARD int scratch_state(struct scratch *s, const struct codec *codec, void **state);
 
 #endif

@@ -11,7 +11,7 @@
 
 #define STREAM_CSIZE 4 /* bytes of a csize word */
 
-/* Codec and parameters that all streams of a chunk share. */
+/* Codec and parameters shared by all streams of a chunk. */
 struct stream_coder {
 	const struct codec *codec;
 	void *state;
@@ -27,16 +27,16 @@ NODISCARD int stream_decode(const struct stream_coder *sc, struct cursor *in, st
 NODISCARD int stream_expand(const struct stream_coder *sc, struct view payload, struct span dst);
 
 /*
- * If the stream at the cursor is stored as n plain bytes, returns these and moves the cursor behind
- * it. Otherwise returns a view of NULL, and the cursor stays.
+ * If the stream at the cursor is stored as n plain bytes, returns these and moves the cursor past
+ * it. Otherwise returns a view of NULL and leaves the cursor alone.
  */
 struct view stream_plain(struct cursor *in, size_t n);
 
-/* As decode_front in codec.h, for codecs that have it. False: use stream_decode. */
+/* As decode_front in codec.h, for codecs that support it. False: use stream_decode. */
 bool stream_decode_front(const struct stream_coder *sc, struct cursor *in, struct span dst,
 			 size_t n);
 
-/* Moves the cursor over a stream without decoding it. */
+/* Moves the cursor past a stream without decoding it. */
 NODISCARD int stream_skip(struct cursor *in);
 
 /*
@@ -45,13 +45,13 @@ NODISCARD int stream_skip(struct cursor *in);
  */
 NODISCARD ssize_t stream_encode(const struct stream_coder *sc, struct view src, struct span dst);
 
-/* The same as plain bytes, whatever they are. */
+/* The same, always as plain bytes. */
 NODISCARD ssize_t stream_put_plain(struct view src, struct span dst);
 
 /*
- * Writes a longer stream: the bytes of the one at the cursor, of which there are n, and `more`
- * behind them. That one is copied as it is coded (append in codec.h). Returns the length; 0: it
- * has to be encoded as a whole.
+ * Writes a longer stream: the one at the cursor, which decodes to n bytes, followed by `more`. The
+ * coded bytes are copied (append in codec.h). Returns the length; 0: it has to be encoded as a
+ * whole.
  */
 NODISCARD ssize_t stream_append(const struct stream_coder *sc, struct cursor *in, size_t n,
 				struct view more, struct span dst);

@@ -1,4 +1,4 @@
-/* The compression libraries in use, as they call themselves at run time. */
+/* The compression libraries in use, with their run-time versions. */
 #ifndef CODEC_VERSIONS_H
 #define CODEC_VERSIONS_H
 

@@ -1,6 +1,6 @@
 /*
- * Copies for decoders, which may write past the end of what was asked for, because later output
- * goes there anyway. The caller must own WIDE_SLACK bytes behind the end.
+ * Copies for decoders, which may write past the end, because later output goes there anyway. The
+ * caller must own WIDE_SLACK bytes past the end.
  */
 #ifndef CODEC_WIDE_H
 #define CODEC_WIDE_H
@@ -14,7 +14,7 @@ static inline void copy16(uint8_t *dst, const uint8_t *src)
 	memcpy(dst, src, 16);
 }
 
-/* Repeats the 1, 2, 4 or 8 bytes in front of `out`; runs of small values are mostly this. */
+/* Repeats the 1, 2, 4 or 8 bytes before `out`, as most runs of small values do. */
 static inline void fill_period(uint8_t *out, const uint8_t *end, size_t period)
 {
 	const uint8_t *from = out - period;
@@ -31,8 +31,8 @@ static inline void fill_period(uint8_t *out, const uint8_t *end, size_t period)
 }
 
 /*
- * Copies the bytes that lie `dist` before `out` to out .. end, in order: the copy may repeat bytes
- * that it has just written.
+ * Copies the bytes `dist` before `out` to out .. end, in ascending order: source and destination
+ * may overlap, which repeats bytes.
  */
 static inline void copy_wide(uint8_t *out, const uint8_t *end, size_t dist)
 {
@@ -42,7 +42,7 @@ static inline void copy_wide(uint8_t *out, const uint8_t *end, size_t dist)
 	}
 	if (dist < 16) {
 		/*
-		 * Sixteen bytes one by one; from there on the pattern repeats at a distance of at
+		 * Sixteen bytes one by one; after that, the pattern repeats at a distance of at
 		 * least 16.
 		 */
 		for (int i = 0; i < 16; i++)
@@ -59,8 +59,8 @@ static inline void copy_wide(uint8_t *out, const uint8_t *end, size_t dist)
 
 /*
  * The same for n >= REPEAT_MIN bytes, of which it writes exactly n. The source was only just
- * written, and a load that spans several stores has to wait for them; so each copy takes all there
- * is, which doubles each time.
+ * written, and a load that spans several stores stalls; so each copy takes all there is, which
+ * doubles each time.
  */
 static inline void copy_repeated(uint8_t *out, size_t n, size_t dist)
 {

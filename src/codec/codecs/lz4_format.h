@@ -1,5 +1,5 @@
 /*
- * The rules of LZ4 streams (FORMAT.md 6.2), and how their two writers, lz4_fast.c and lz4hc.c, put
+ * The rules of LZ4 streams (FORMAT.md 6.2), and how our two encoders, lz4_fast.c and lz4hc.c, write
  * a sequence.
  */
 #ifndef CODEC_CODECS_LZ4_FORMAT_H
@@ -11,9 +11,9 @@
 #define LZ4_DISTANCE_MAX 65535u
 #define LZ4_LAST_LITERALS 5u /* the last bytes of a stream are literals, and */
 #define LZ4_MATCH_MARGIN 12u /* no match starts closer to the end            */
-#define LZ4_COPY_MARGIN 16u  /* where matches of ours start, for lz4_put_sequence */
+#define LZ4_COPY_MARGIN 16u  /* the same for our matches, for lz4_put_sequence */
 _Static_assert(LZ4_COPY_MARGIN >= LZ4_MATCH_MARGIN, "our matches keep to the format");
-#define LZ4_LIBC_LEN 128u    /* above this the C library copies literals faster */
+#define LZ4_LIBC_LEN 128u    /* from more bytes on the C library copies faster */
 
 /* Writes the part of a length that exceeds what a token can hold. */
 static inline uint8_t *lz4_put_length(uint8_t *out, size_t n)
@@ -26,14 +26,14 @@ static inline uint8_t *lz4_put_length(uint8_t *out, size_t n)
 
 /*
  * Writes a sequence: literals, then a match. Returns where the next sequence goes; NULL: no room.
- * Literals are read 16 at a time, however few they are, which is safe since matches of ours start
- * at least LZ4_COPY_MARGIN before the end of the stream.
+ * Literals are always read 16 at a time, which is safe since our matches start at least
+ * LZ4_COPY_MARGIN before the end of the stream.
  */
 static inline uint8_t *lz4_put_sequence(uint8_t *out, const uint8_t *out_end, struct view lit,
 					size_t len, size_t dist)
 {
 	size_t n = lit.n, extra = len - LZ4_MATCH_MIN;
-	/* A token, two bytes of distance, a last byte of each length; copies of 16. */
+	/* A token, two bytes of distance, the last byte of each length; and copies of 16. */
 	if ((size_t)(out_end - out) < n + n / 255 + extra / 255 + 5 + 16)
 		return NULL;
 	uint8_t *token = out++;

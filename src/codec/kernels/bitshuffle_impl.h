@@ -1,24 +1,23 @@
 /*
- * Bit shuffle for one register width; included behind shuffle_impl.h. Beside
- * its macros the file has defined
+ * Bit shuffle for one register width; included after shuffle_impl.h. Besides its macros, the
+ * including file has defined
  *
- *   SHL64, SHR64, SET64   what their names say, and
- *   XOR, AND              as well, or
+ *   SHL64, SHR64, SET64   as their names say, and
+ *   XOR, AND              likewise, or
  *   CHOOSE(mask, a, b)    the bits of a where the mask has them, else those of b
  *
- * or OWN_BITS, and bits_split and bits_join of its own.
+ * or OWN_BITS, and its own bits_split and bits_join.
  */
 
 /*
- * Bit shuffle in two steps, through a tile of byte planes that stays in L1:
- * byte shuffle, then each plane of bytes into 8 planes of bits. Going straight
- * to the bit planes would write to 8 * size places at once, which for blocks of
- * 2^k bytes are all in the same few cache sets. The tile is as large as it is because
- * such places are each in a page of their own, and processors look up few pages for stores:
- * 128 bytes a visit instead of 32 made 64 KiB of 2-byte items six times as fast.
+ * Bit shuffle in two steps, through a tile of byte planes that stays in L1: byte shuffle, then each
+ * plane of bytes into 8 planes of bits. Going straight to the bit planes would write to 8 * size
+ * places at once, which for blocks of 2^k bytes all map to the same few cache sets. The tile has
+ * this size because each of those places is in a different page, and stores have few TLB entries:
+ * 128 bytes per visit instead of 32 made 64 KiB of 2-byte items six times as fast.
  */
 #define BIT_TILE 1024
-#define BIT_JOIN (8 * VB) /* items a call of bits_join makes */
+#define BIT_JOIN (8 * VB) /* items per call of bits_join */
 #ifdef OWN_BITS
 #define BIT_SPLIT VB /* bits_split takes any multiple of this */
 #else
@@ -59,7 +58,7 @@ ALWAYS_INLINE void SUFFIX(tile_empty)(const struct bit_tile *t, size_t size, uin
 }
 
 #ifndef OWN_BITS
-/* In each byte the bits of b that the mask names change places with those of a s above. */
+/* In each byte, swaps the bits of b in the mask with the bits of a that are s places higher. */
 #ifdef CHOOSE
 #define SWAP_BITS(a, b, s, mask)                                          \
 	do {                                                              \
@@ -77,10 +76,9 @@ ALWAYS_INLINE void SUFFIX(tile_empty)(const struct bit_tile *t, size_t size, uin
 #endif
 
 /*
- * At each place, bit b of the byte in register r and bit r of that in register b change places:
- * squares of four bits first, then of two, then single ones, in nine instructions a register.
- * Mirroring eight neighbours within a register takes 15, and to store the top bits of all bytes
- * eight times (movemask) is no faster than the narrow stores of it.
+ * Transposes, at each byte position, the 8 x 8 bits of eight registers: squares of four bits first,
+ * then of two, then single bits, in nine instructions per register. Transposing eight neighbours
+ * within a register takes 15, and eight movemasks per register are limited by their narrow stores.
  */
 ALWAYS_INLINE void SUFFIX(bits_turn)(VEC *a)
 {
@@ -97,7 +95,10 @@ ALWAYS_INLINE void SUFFIX(bits_turn)(VEC *a)
 		SWAP_BITS(a[r], a[r + 1], 1, 0x5555555555555555);
 }
 
-/* n bytes of a plane, a multiple of 8 * VB, to 8 bit planes: those of items of 8 bytes, turned. */
+/*
+ * n bytes of a plane, a multiple of 8 * VB, to 8 bit planes: as byte planes of 8-byte items,
+ * transposed.
+ */
 ALWAYS_INLINE void SUFFIX(bits_split)(const uint8_t *src, size_t n, uint8_t *dst, size_t plane)
 {
 	for (size_t i = 0; i < n; i += 8 * VB) {

@@ -1,8 +1,8 @@
 /*
- * What is chosen by the processor at hand: the inner loops of the filters, and those codecs of ours
- * that gain by its instructions. kernels.c fills every slot but one in plain C, which is the
- * specification. Then each level that the processor has (cpu.h) replaces the slots that it does
- * better; later levels win:
+ * Functions chosen by the features of the processor: the inner loops of the filters, and those of
+ * our codecs that gain by newer instructions. kernels.c fills every slot but one with plain C,
+ * which is the specification. Then each level that the processor supports (cpu.h) replaces the
+ * slots that it does better; later levels win:
  *
  *   x86/sse2.c         shuffles, running sums
  *   x86/avx2.c         the same, and codecs: zstd/ and codecs/lz4_fast.c are compiled a second time
@@ -11,12 +11,12 @@
  *   x86/avx512vbmi.c   the same, with wider registers; differences and running sums
  *   arm/neon.c         shuffles, running sums
  *
- * codec/meson.build has the flags of each. Shuffles of all levels have the bodies in *_impl.h.
- * tests/c/kernels_check compares every level with C, but for the encoder and the reader of
- * Zstandard, which zstd_check, unzstd_check and codec_fuzz beside it hold against C or the library.
+ * codec/meson.build has the flags of each. The shuffles of all levels share the bodies in *_impl.h.
+ * tests/c/kernels_check compares every level with C, except for the encoder and the decoder of
+ * Zstandard, which zstd_check, unzstd_check and codec_fuzz compare with C or with the library.
  *
- * No kernel reads or writes a byte outside what its comment names; src and dst
- * do not overlap unless it says so.
+ * No kernel reads or writes outside the bytes given in its comment; src and dst do not overlap
+ * unless it says so.
  */
 #ifndef CODEC_KERNELS_KERNELS_H
 #define CODEC_KERNELS_KERNELS_H
@@ -51,8 +51,8 @@ struct kernels {
 
 	/*
 	 * Writes the Huffman codes of v.n >= 6 bytes as four streams of Zstandard, of (v.n + 3) / 4
-	 * codes each but the last. code[x] has at most 11 bits; its form is that of code_of in
-	 * zstd/codes.h. The streams go to `to` one behind the other; end[k] is the end of stream k.
+	 * codes each except the last. code[x] has at most 11 bits, in the form of code_of in
+	 * zstd/codes.h. The streams go to `to` one after the other; end[k] is the end of stream k.
 	 * False: fewer than CODES_SLACK bytes of `to` would be left.
 	 */
 	bool (*put_codes)(const uint64_t code[256], struct view v, struct span to,
@@ -88,7 +88,7 @@ void bitunshuffle_rest(size_t size, size_t n, size_t from, const uint8_t *src, u
 void sum_scan_rest(size_t n, size_t from, const uint8_t *src, uint8_t *dst);
 
 /*
- * Each fills in what its instruction set does better, in a file of its own. Never called where
+ * Each replaces what its instruction set does better. Never called, nor built, where that is
  * absent.
  */
 void kernels_sse2(struct kernels *k);

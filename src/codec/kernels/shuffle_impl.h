@@ -1,6 +1,6 @@
 /*
- * Byte shuffle; the body for one register width. Most of it is for items of 2, 4, 8
- * and 16 bytes. The file that includes it has defined
+ * Byte shuffle; the body for one register width. Most of it is for items of 2, 4, 8 and 16 bytes.
+ * The including file has defined
  *
  *   VEC              the register type, VB its bytes, SUFFIX(name) a name of its own
  *   LOAD2(p, gap)    16 bytes at p, and for wide registers 16 more at p + gap (and so on)
@@ -11,19 +11,18 @@
  *   LO(a, b, w), HI(a, b, w) with GATHER: interleave elements of w bytes
  *   PERMUTE(v, order) optional: the bytes of each group of GROUP bytes in this order. With it
  *   LOAD_GROUPS(p, gap), STORE_GROUP(p, v, l)   as LOAD2 and STORE_LANE, for such groups
- *   IN_LINES(s)      optional: registers suffice to store whole lines of planes of s-byte items
+ *   IN_LINES(s)      optional: enough registers to store whole lines of planes of s-byte items
  *   OWN_PLANES       optional: rounds, to_planes and from_planes of its own; no JOIN then
  *   OWN_LOOPS        optional: shuffle8, unshuffle8, shuffle16 and unshuffle16 of its own
  *
- * How it works. Let s registers hold VB items so that lane 0 has items 0..15,
- * lane 1 items 16..31. The address of a byte in a lane set is then a string of
- * bits: register number r, place in the lane (item i, byte of item j). Writing
+ * How it works. Let s registers hold VB items so that lane 0 has items 0..15, lane 1 items 16..31.
+ * For a given lane number, the address of a byte is then a string of bits: register number r,
+ * position in the lane (item i, byte of item j). Writing
  *      next[2k] = LO8(a[k], a[k + s/2]);  next[2k + 1] = HI8(a[k], a[k + s/2])
- * rotates that string left by one bit: the top bit of the register number
- * becomes the lowest bit of the place. Shuffle wants (j, r, i) from (r, i, j),
- * a rotation right by log2 s, which is one left by 4. Unshuffle is the rotation left
- * by log2 s. With GATHER the start is (r, j, i), and log2 s rounds on elements
- * of 16/s bytes are enough.
+ * rotates that string left by one bit: the top bit of the register number becomes the lowest bit of
+ * the position. Shuffle wants (j, r, i) from (r, i, j), a rotation right by log2 s, which is one
+ * left by 4. Unshuffle is the rotation left by log2 s. With GATHER the start is (r, j, i), and log2
+ * s rounds on elements of 16/s bytes are enough.
  */
 
 ALWAYS_INLINE void SUFFIX(round8)(VEC *a, const size_t s)
@@ -56,7 +55,7 @@ ALWAYS_INLINE void SUFFIX(round_w)(VEC *a, const size_t s)
 
 #ifndef OWN_PLANES
 #ifdef GATHER
-/* The rounds behind GATHER ... */
+/* The rounds after GATHER ... */
 ALWAYS_INLINE void SUFFIX(planes_of_sorted)(VEC *a, const size_t s)
 {
 #pragma GCC unroll 4
@@ -73,7 +72,7 @@ ALWAYS_INLINE void SUFFIX(items_of_planes)(VEC *a, const size_t s)
 		SUFFIX(round8)(a, s);
 }
 
-/* VB items at src become s registers, one for each plane. */
+/* Loads VB items at src as s registers, one for each plane. */
 ALWAYS_INLINE void SUFFIX(to_planes)(VEC *a, const size_t s, const uint8_t *src)
 {
 #pragma GCC unroll 16
@@ -104,9 +103,9 @@ ALWAYS_INLINE void SUFFIX(from_planes)(VEC *a, const size_t s, uint8_t *dst)
 #endif
 
 /*
- * The same with planes in memory, `plane` bytes apart. Of short items so many are taken that each
- * plane gets a whole cache line at once: a processor joins stores into one line, but not if others
- * come between them.
+ * The same with planes in memory, `plane` bytes apart. Short items are taken in groups that fill a
+ * whole cache line of each plane at once: a processor combines stores to one line, but not if
+ * others come between them.
  */
 #define LINE 64
 #ifndef IN_LINES
@@ -146,9 +145,9 @@ ALWAYS_INLINE void SUFFIX(unshuffle_tile)(const size_t s, const uint8_t *src, ui
 
 /*
  * In blocks of 2^k bytes the planes are multiples of 4096 bytes apart: the lines of a tile share
- * one set of L1, which holds eight or twelve, and are thrown out before their next bytes come.
- * So only a few planes are written to, or read, where they lie. The others are copied, one by one,
- * from or to pieces on the stack.
+ * one set of L1, which holds eight or twelve, and are evicted before their next bytes come. So only
+ * a few planes are accessed in place. The others are copied, one by one, from or to pieces on the
+ * stack.
  */
 #define PIECE 512 /* 256 and 1024 are slower: docs/SPEED.md, "Shuffle of 16 bytes" */
 #define IN_PLACE 4 /* planes */
@@ -164,7 +163,7 @@ ALWAYS_INLINE void SUFFIX(piece_copy)(uint8_t *dst, const uint8_t *src)
 		STORE(dst + k, LOAD(src + k));
 }
 
-/* Where it is worth it; the number of items, all of them or none. */
+/* If that is worth it. Returns the number of items done: all or none. */
 ALWAYS_INLINE size_t SUFFIX(shuffle_pieces)(const size_t s, size_t n, const uint8_t *src,
 					    uint8_t *dst)
 {
@@ -206,9 +205,9 @@ ALWAYS_INLINE size_t SUFFIX(unshuffle_pieces)(const size_t s, size_t n, const ui
 }
 
 /*
- * Other sizes, 16 columns at a time: VB items `step` bytes apart, each read as
- * 16 bytes whatever its size. For a shorter item these bytes belong to its
- * successors; of the planes only the first `cols` are stored.
+ * Other sizes, 16 columns at a time: VB items `step` bytes apart, each read as 16 bytes whatever
+ * its size. Beyond a shorter item these belong to its successors; only the first `cols` planes are
+ * stored.
  */
 ALWAYS_INLINE void SUFFIX(shuffle_cols)(size_t step, size_t cols, const uint8_t *src, uint8_t *dst,
 					size_t plane)
@@ -227,7 +226,8 @@ ALWAYS_INLINE void SUFFIX(shuffle_cols)(size_t step, size_t cols, const uint8_t 
 }
 
 /*
- * The reverse. Items are written front to back, so that each mends what the one before it spilled.
+ * The reverse. Items are written in ascending order, so each repairs what the one before it
+ * overwrote.
  */
 ALWAYS_INLINE void SUFFIX(unshuffle_cols)(size_t step, size_t cols, const uint8_t *src,
 					  uint8_t *dst, size_t plane)
@@ -246,13 +246,13 @@ ALWAYS_INLINE void SUFFIX(unshuffle_cols)(size_t step, size_t cols, const uint8_
 			STORE_LANE(dst + (16 * l + r) * step, a[r], l);
 }
 
-/* Items behind a tile that the 16-byte accesses of the *_cols functions reach into. */
+/* How many items past a tile the 16-byte accesses of the *_cols functions reach into. */
 ALWAYS_INLINE size_t SUFFIX(spare)(size_t size)
 {
 	return size >= 16 ? 0 : (16 - size + size - 1) / size;
 }
 
-/* The first column of the group behind j; the last group may overlap the one before. */
+/* The first column of the group after j; the last group may overlap the one before. */
 ALWAYS_INLINE size_t SUFFIX(next_col)(size_t j, size_t size)
 {
 	return j + 16 < size && j + 32 > size ? size - 16 : j + 16;
@@ -277,8 +277,8 @@ static void SUFFIX(unshuffle_any)(size_t size, size_t n, const uint8_t *src, uin
 }
 
 /*
- * Where the next stores go, for items of 8 bytes: more lines than the processor sees coming. A
- * quarter faster on a Cascade Lake.
+ * Prefetches where the next stores go, for items of 8 bytes: too many streams for the hardware
+ * prefetcher. A quarter faster on Cascade Lake.
  */
 ALWAYS_INLINE void SUFFIX(fetch_lines)(const size_t s, const uint8_t *dst, size_t plane)
 {

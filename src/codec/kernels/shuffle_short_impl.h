@@ -1,10 +1,10 @@
 /*
  * Byte shuffle for items of 3, 5, 6 and 7 bytes, such as pixels; part of shuffle_impl.h, where the
- * macros are explained. They are items of p, 4 or 8 bytes, that lack the last ones: what sorts a
- * group of items also spreads them, and when they are put back it packs them.
+ * macros are explained. They are treated as items of p = 4 or 8 bytes without the last ones: the
+ * permutation that sorts a group of items also spreads them, and in the reverse it packs them.
  */
 
-/* For each byte of a sorted group, plane by plane: where in the group it comes from. */
+/* For each byte of a sorted group, plane by plane: its index in the packed group. */
 ALWAYS_INLINE VEC SUFFIX(order_in)(const size_t p, const size_t size)
 {
 	const size_t items = GROUP / p;
@@ -17,7 +17,7 @@ ALWAYS_INLINE VEC SUFFIX(order_in)(const size_t p, const size_t size)
 	return LOAD(order);
 }
 
-/* For each byte of a packed group: where among items of p bytes it comes from. */
+/* For each byte of a packed group: its index among items of p bytes. */
 ALWAYS_INLINE VEC SUFFIX(order_out)(const size_t p, const size_t size)
 {
 	uint8_t order[VB];
@@ -29,7 +29,7 @@ ALWAYS_INLINE VEC SUFFIX(order_out)(const size_t p, const size_t size)
 	return LOAD(order);
 }
 
-/* Items behind a tile that the access to its last group reaches into. */
+/* How many items past a tile the access to its last group reaches into. */
 ALWAYS_INLINE size_t SUFFIX(spare_short)(const size_t p, const size_t size)
 {
 	return (GROUP - GROUP / p * size + size - 1) / size;
@@ -54,7 +54,7 @@ ALWAYS_INLINE void SUFFIX(shuffle_short)(const size_t p, const size_t size, size
 	shuffle_rest(size, n, i, src, dst);
 }
 
-/* Groups are written front to back, so that each mends what the one before it spilled. */
+/* Groups are written in ascending order, so each repairs what the one before it overwrote. */
 ALWAYS_INLINE void SUFFIX(unshuffle_short)(const size_t p, const size_t size, size_t n,
 					   const uint8_t *src, uint8_t *dst)
 {
@@ -76,7 +76,7 @@ ALWAYS_INLINE void SUFFIX(unshuffle_short)(const size_t p, const size_t size, si
 	unshuffle_rest(size, n, i, src, dst);
 }
 
-/* Sizes are constants, lest computing an order takes longer than all of a small block. */
+/* Sizes are constants: computing an order could take longer than a whole small block. */
 #define SHORT_SIZES(direction)                                           \
 	case 3: SUFFIX(direction##_short)(4, 3, n, src, dst); break;     \
 	case 5: SUFFIX(direction##_short)(8, 5, n, src, dst); break;     \

@@ -1,4 +1,4 @@
-/* What the files of tune.h share. */
+/* Shared by the files that implement tune.h. */
 #ifndef CODEC_TUNE_IMPL_H
 #define CODEC_TUNE_IMPL_H
 
@@ -7,14 +7,14 @@
 #include "codec/tune/tune.h"
 
 /*
- * tune/head.c: recognises a format by the first bytes of a file. Nothing is read past the view,
+ * tune/head.c: recognises a format by the first bytes of a file. Never reads past the view,
  * whatever they claim.
  */
 struct tune_hint tune_head(struct view head);
 
 /*
  * tune/scan.c: order-0 entropies of the bytes at each position in an item, summed, in bits for the
- * whole view. They estimate what a codec without matches makes of the shuffled bytes.
+ * whole view. They estimate how a codec without matches compresses the shuffled bytes.
  */
 #define TUNE_ITEMS_MAX 8
 
@@ -23,7 +23,7 @@ struct tune_scan {
 	struct tune_item {
 		uint32_t size;
 		uint64_t shuffled;
-		uint64_t delta; /* the same of the differences between successive bytes */
+		uint64_t delta; /* the same for the differences between successive bytes */
 	} item[TUNE_ITEMS_MAX];
 };
 
@@ -43,41 +43,39 @@ static inline bool tune_is_usual(uint32_t size)
 	return size <= TUNE_USUAL_MAX && tune_power_of_two(size);
 }
 
-/*
- * The distance at which bytes repeat, if it is at most TUNE_ITEM_MAX and not a usual size; else 0.
- */
+/* The period of the bytes, if it is at most TUNE_ITEM_MAX and not a usual size; else 0. */
 uint32_t tune_period(struct view v);
 
 /*
- * The size of the items, 2, 4 or 8, where these are whole numbers of both signs that need fewer
- * bytes; else 0.
+ * The item size, 2, 4 or 8, if the items are integers of both signs that would fit fewer bytes;
+ * else 0.
  */
 uint32_t tune_signed(struct view v);
 
-/* True: doubles that were written with up to six digits behind the point, as tables are. */
+/* True: doubles that come from decimals with up to six fractional digits, as in tables. */
 bool tune_are_decimals(struct view v);
 
-/* True: there are no bytes but those of 7-bit text. */
+/* True: all bytes are 7-bit text. */
 bool tune_is_text(struct view v);
 
 /*
- * For lines of text of equal length that are longer than TUNE_ITEM_MAX: the largest part of a line,
- * from a half to a quarter, that is not longer than that. 0: there is none, or lines are a multiple
+ * For lines of text of equal length, longer than TUNE_ITEM_MAX: the largest of a half, a third or a
+ * quarter of a line that is no longer than that. 0: there is none, or the line length is a multiple
  * of `column`, a period.
  */
 uint32_t tune_line_part(struct view v, uint32_t column);
 
-/* tune/glance.c. Fills in all but g->item, that of `chosen`, which the caller has set. */
+/* tune/glance.c. Fills in all but g->item, which the caller has set to that of `chosen`. */
 void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct tune_glance *g,
 		 struct view v);
 
 /*
- * True: the bytes look like those that the report's choice was made for. `now` has the report's
+ * True: the bytes look like those for which the report's choice was made. `now` has the report's
  * item.
  */
 bool tune_looks_alike(const struct tune_report *report, const struct tune_glance *now);
 
-/* Which filter, if any, the codec gets its items from. */
+/* The last filter before the codec, if any. */
 enum tune_kind { TUNE_KIND_PLAIN, TUNE_KIND_SHUFFLE, TUNE_KIND_BYTEDELTA, TUNE_KIND_BITSHUFFLE };
 
 /* The state of a choice in progress. */
@@ -85,14 +83,14 @@ struct tuner {
 	struct scratch *s;
 	const struct tune_goal *goal;
 	struct view sample;         /* the caller's: usually a chunk                           */
-	struct tune_report *report; /* `tried` has the candidates and their scores             */
+	struct tune_report *report; /* candidates and their scores are in `tried`              */
 	struct tune_scan scan;
 	struct view gathered;       /* in the scratch's dictionary buffer, unused by trials    */
 	struct view scanned;        /* the part of it that `scan` describes                    */
-	size_t block;               /* block size of a trial; 0: all that is gathered is one   */
+	size_t block;               /* block size of a trial; 0: all gathered bytes are one block */
 	uint64_t offset;            /* of the sample in the file                               */
 	uint32_t before;            /* item size of the last choice for the file; 0: none      */
-	bool wordy;                 /* matches save much without any filter                    */
+	bool wordy;                 /* matches save a lot without any filter                   */
 	bool decimals;              /* tune_are_decimals                                       */
 	bool has_signs;             /* tune_signed found an item                               */
 	bool repeats;               /* the best candidate has a chunk in one block             */
@@ -111,7 +109,7 @@ static inline bool tune_can_estimate(const struct tuner *t)
 void tune_build(const struct tune_goal *goal, enum tune_kind kind, uint32_t size,
 		struct pipeline *p);
 
-/* The filter of a candidate from which the codec gets its bytes: the last, in the last slot. */
+/* The filter of a candidate that feeds the codec: the one in the last slot. */
 static inline uint8_t tune_last_filter(const struct pipeline *p)
 {
 	return p->filter[FILTER_SLOTS - 1];
@@ -122,20 +120,20 @@ static inline bool tune_is_filtered(const struct pipeline *p)
 	return tune_last_filter(p);
 }
 
-/* True: the two differ at most in what the codec does. */
+/* True: the two differ at most in the codec's settings. */
 bool tune_same_filters(const struct pipeline *a, const struct pipeline *b);
 
 /*
- * What is looked at: so many pieces, spread evenly, of at most so many bytes each, and of a small
- * chunk, whose encoding does not take long either, of at most this part of it.
+ * What to look at: `n` pieces, spread evenly, of at most `length` bytes each, but no more than 1 /
+ * `part` of a small chunk, whose encoding does not take long either.
  */
 struct tune_pieces {
 	size_t n, length, part;
 };
 
 /*
- * Two sets of places that show different bytes: the second set lies nearly half a piece's share
- * behind the first.
+ * Two sets of places with different bytes: the second is offset by nearly half the distance between
+ * pieces.
  */
 enum tune_places { TUNE_FIRST_PLACES, TUNE_OTHER_PLACES };
 
@@ -143,60 +141,60 @@ enum tune_places { TUNE_FIRST_PLACES, TUNE_OTHER_PLACES };
 NODISCARD int tune_gather(struct tuner *t, const struct tune_pieces *pieces,
 			  enum tune_places places);
 
-/* Encodes the gathered bytes, or estimates their encoded length. *p does not lie in *trial. */
+/* Encodes the gathered bytes, or estimates their encoded length. *p must not be part of *trial. */
 NODISCARD int tune_try(struct tuner *t, const struct pipeline *p, struct tune_trial *trial);
 
-/* Encodes the gathered bytes as they would be written. *p does not lie in *trial. */
+/* Encodes the gathered bytes as they would be written. *p must not be part of *trial. */
 NODISCARD int tune_try_coded(struct tuner *t, const struct pipeline *p, struct tune_trial *trial);
 
-/* The same without a filter, in one block, at the level that they would get. */
+/* The same without filters, in one block, at the level that they would get. */
 NODISCARD int tune_try_plain(struct tuner *t, struct tune_trial *trial);
 
-/* The place of the candidate without a filter, which is always tried. */
+/* The index of the candidate without a filter, which is always tried. */
 unsigned tune_place_of_plain(const struct tune_report *r);
 
 /* Moves candidate `from`, or a new one, to `place`. */
 void tune_bring(struct tune_report *r, const struct tune_trial *new, unsigned from,
 		unsigned place);
 
-/* Sorts, the best first. */
+/* Sorts, best first. */
 void tune_sort(struct tune_trial *list, unsigned n);
 
-/* True: `a` is worse by more than a tenth. Such candidates are not tried again. */
+/* True: `a` is worse than `best` by more than a tenth. Such candidates are not tried again. */
 bool tune_far_behind(const struct tune_trial *a, const struct tune_trial *best);
 
 /* Stored bytes per 1000 bytes of the sample. */
 uint32_t tune_permille(const struct tune_trial *trial);
 
-/* With at most so many stored bytes per 1000, compressing pays beyond doubt. */
+/* With at most this many stored bytes per 1000, compression clearly pays. */
 #define TUNE_PAYS_CLEARLY 900
 
-/* True: enough is saved to be worth decoding for. */
+/* True: enough is saved to be worth the decoding. */
 bool tune_pays(const struct tune_goal *goal, const struct tune_trial *trial);
 
 /* tune/tune.c: sets level and block size in *out for bytes that no filter helps. */
 void tune_advise(const struct tune_goal *g, bool mixed, struct pipeline *out);
 
-/* tune/look.c: fills in report->tried, the best first. */
+/* tune/look.c: fills in report->tried, best first. */
 NODISCARD int tune_look(struct tuner *t);
 
 /*
- * tune/distant.c, after short pieces have been looked at and report->tried says what they gave:
- * where that is little, and where a filter may break up copies. Either may make "no filter" the
- * best candidate.
+ * tune/distant.c, after tune_look, whose short pieces may miss distant matches. tune_look_far: if
+ * they compressed little. tune_look_for_copies: if a filter may break up copies. Either may make
+ * "no filter" the best candidate.
  */
 NODISCARD int tune_look_far(struct tuner *t);
 NODISCARD int tune_look_for_copies(struct tuner *t);
 
 /*
- * tune/distant.c, after all looks: if nothing but the codec helps, and the aim is size, tries the
- * level that tune_advise sets and the one below it.
+ * tune/distant.c, after those: if only the codec helps, and the aim is size, tries the level that
+ * tune_advise sets and the one below it.
  */
 NODISCARD int tune_look_at_levels(struct tuner *t);
 
 /*
- * tune/repeat.c, after that: where most of the chunk comes again farther away than usual blocks
- * reach, and this saves a fourth, makes one large block the best candidate, and sets t->repeats.
+ * tune/repeat.c, after that: if most of the chunk repeats at distances beyond usual blocks, and
+ * that saves a quarter, makes one large block the best candidate, and sets t->repeats.
  */
 NODISCARD int tune_look_for_repeats(struct tuner *t);
 

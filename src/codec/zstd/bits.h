@@ -1,13 +1,10 @@
-/*
- * Writes bits as Zstandard does: they are read from the last one to the first. Internal to this
- * layer.
- */
+/* Writes bitstreams of Zstandard, which are read backwards. Internal to this layer. */
 #ifndef CODEC_ZSTD_BITS_H
 #define CODEC_ZSTD_BITS_H
 
 #include "base/bytes.h"
 
-/* Bits that do not fill bytes yet, and where they go. A flush writes eight bytes at `out`. */
+/* Bits not flushed yet, and where they go. A flush writes eight bytes at `out`. */
 struct bits {
 	uint64_t held;
 	unsigned n;
@@ -29,7 +26,7 @@ static inline void bits_flush(struct bits *b)
 	b->n &= 7;
 }
 
-/* Writes the mark that tells a reader where to begin. Returns the byte behind the last. */
+/* Writes the end mark, where readers begin. Returns the end of the stream. */
 static inline uint8_t *bits_end(struct bits *b)
 {
 	bits_add(b, 1, 1);

@@ -1,6 +1,6 @@
 /*
- * The encoder of zstd/fast.h is built for more than one instruction set; ZSTD_FAST_BUILD is what
- * the names of such a build end in. Its files include this first.
+ * The encoder of zstd/fast.h is built for more than one instruction set; ZSTD_FAST_BUILD is the
+ * suffix for the names of such a build. Its files include this first.
  */
 #ifndef CODEC_ZSTD_BUILD_H
 #define CODEC_ZSTD_BUILD_H

@@ -1,6 +1,6 @@
 /*
- * The versions of put_codes (kernels.h), which writes the Huffman codes of literals, and what they
- * share. Internal to this layer.
+ * The versions of put_codes (kernels.h), which writes the Huffman codes of literals, and their
+ * common parts. Internal to this layer.
  */
 #ifndef CODEC_ZSTD_CODES_H
 #define CODEC_ZSTD_CODES_H
@@ -10,8 +10,8 @@
 
 /*
  * A Huffman code in the form that put_codes takes: its bits at the top of a word, their number in
- * the low byte. So putting one in front of another takes a shift by the word as it is, and one or.
- * No bits: 0.
+ * the low byte. So prepending one to another takes a shift by the word itself, and an or. No bits:
+ * 0.
  */
 static inline uint64_t code_of(uint32_t value, unsigned n)
 {
@@ -25,12 +25,12 @@ static inline void put_code(struct bits *b, uint64_t code)
 }
 
 /*
- * How much room must be left behind a stream, for a flush and the end of the stream. The versions
- * check this at different times, but come to the same result.
+ * The room that must be left after a stream, for a flush and the end mark. The versions check this
+ * at different times, but with the same result.
  */
 #define CODES_SLACK 16
 
-/* The plain version, its build for AVX2, and the two builds of another one for AVX-512. */
+/* The plain version, its build for AVX2, and the two builds of an AVX-512 version. */
 bool zstd_put_codes(const uint64_t code[256], struct view v, struct span to, uint8_t *end[4]);
 bool zstd_put_codes_avx2(const uint64_t code[256], struct view v, struct span to, uint8_t *end[4]);
 bool zstd_put_codes_avx512bw(const uint64_t code[256], struct view v, struct span to,
@@ -38,17 +38,15 @@ bool zstd_put_codes_avx512bw(const uint64_t code[256], struct view v, struct spa
 bool zstd_put_codes_avx512vbmi(const uint64_t code[256], struct view v, struct span to,
 			       uint8_t *end[4]);
 
-/*
- * Writes one stream of any number of literals. Returns the byte behind it; NULL: it does not fit.
- */
+/* Writes one stream of any number of literals. Returns its end; NULL: it does not fit. */
 uint8_t *zstd_put_stream(const uint64_t code[256], struct view v, struct span to);
 
-#define CODES_AT_ONCE 5 /* codes of 11 bits that fit between flushes, which leave up to seven */
+#define CODES_AT_ONCE 5 /* codes of 11 bits between flushes, which leave up to 7 bits */
 
 /*
- * Writes the codes of all of v, from the last literal to the first; b->out is beyond the limit if
- * there is too little room. Where a code goes depends on the lengths of all before it: five are
- * joined by themselves, so that only the fives wait for each other.
+ * Writes the codes of all of v, from the last literal to the first; if there is too little room,
+ * b->out ends up beyond the limit. Where a code goes depends on the lengths of all before it: codes
+ * are first joined in groups of five, so that the dependency chain is only from group to group.
  */
 static inline void put_literals(struct bits *b, const uint64_t code[256], struct view v,
 				const uint8_t *limit)

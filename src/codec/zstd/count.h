@@ -1,17 +1,17 @@
 /*
- * How often each byte occurs. Several tables take turns: with one alone, equal bytes in a row would
- * each wait for the count before to be stored. Long inputs use eight, since in numbers every fourth
- * byte is often the same; short ones four, which are cleared and added up sooner. Internal to this
- * layer.
+ * Histograms of bytes. Several tables take turns: with a single one, equal bytes in a row would
+ * each wait for the previous count to be stored. Long inputs use eight, since in numbers every
+ * fourth byte is often the same; short ones four, which take less time to clear and add up.
+ * Internal to this layer.
  */
 #ifndef CODEC_ZSTD_COUNT_H
 #define CODEC_ZSTD_COUNT_H
 
 #include "codec/match.h"
 
-#define COUNT_LONG 4096 /* bytes, from which on eight tables pay */
+#define COUNT_LONG 4096 /* bytes from which on eight tables pay */
 
-/* 128 KiB at most are counted, an eighth or a fourth of them in each table: 16 bits do. */
+/* At most 128 KiB are counted, an eighth or a quarter of them in each table, so 16 bits suffice. */
 struct zstd_counts {
 	uint16_t part[8][256];
 };
@@ -35,9 +35,9 @@ ALWAYS_INLINE void counts_add(struct zstd_counts *c, struct view v, const unsign
 
 /*
  * Counts one of every two neighbouring runs of COUNT_RUN bytes, or with `other` the other one. A
- * bit of a hash says which: if it were always the first, records as long as two runs would show
- * only one half of themselves. Bytes behind the last pair of runs belong to neither half. Returns
- * how many bytes were counted.
+ * hash bit selects which: if it were always the first, only one half of records as long as two runs
+ * would be seen. Bytes after the last pair of runs belong to neither half. Returns how many bytes
+ * were counted.
  */
 #define COUNT_RUN 64
 

@@ -1,11 +1,11 @@
-/* Headers of a frame and of its blocks, for those who write them. */
+/* Writes the headers of a frame and of its blocks. */
 #ifndef CODEC_ZSTD_PUT_H
 #define CODEC_ZSTD_PUT_H
 
 #include "base/bytes.h"
 #include "codec/zstd/format.h"
 
-/* At most ZSTD_HEADER_MAX bytes, for a content of n. Returns the byte behind. */
+/* At most ZSTD_HEADER_MAX bytes, for a content of n bytes. Returns the end. */
 static inline uint8_t *zstd_put_frame_header(uint8_t *out, size_t n)
 {
 	unsigned wide = n < ZSTD_SIZE_TWO_LESS ? 0 : n <= ZSTD_SIZE_TWO_LESS + UINT16_MAX ? 1 : 2;
@@ -20,7 +20,7 @@ static inline uint8_t *zstd_put_frame_header(uint8_t *out, size_t n)
 	return out + 5 + (1u << wide);
 }
 
-/* Blocks of one byte repeated (RLE) are not written: streams of a chunk have a form for that. */
+/* RLE blocks are never written: the streams of a chunk have their own form for that. */
 static inline void zstd_put_block_header(uint8_t *out, unsigned type, size_t n, bool last)
 {
 	uint32_t header = (uint32_t)(n << 3 | type << 1 | last);

@@ -1,6 +1,6 @@
 /*
- * What the searches for matches share: the state of a search, and how its matches become literals
- * and sequences. Internal to this layer.
+ * Shared by the match finders: the state of a search, and how its matches become literals and
+ * sequences. Internal to this layer.
  */
 #ifndef CODEC_ZSTD_SCAN_H
 #define CODEC_ZSTD_SCAN_H
@@ -12,17 +12,17 @@
 #include <immintrin.h>
 #endif
 
-#define WIDE 32   /* bytes of a register                                                  */
-#define COPIED 16 /* literals are copied so many at a time                                */
-#define SHORT 32  /* blocks with fewer bytes are not searched                             */
-#define MARGIN 16 /* no match begins in the last so many bytes of a block, so that as many
-		     can be compared without a look at its end                            */
+#define WIDE 32   /* bytes in a register                                                  */
+#define COPIED 16 /* literals are copied this many at a time                              */
+#define SHORT 32  /* shorter blocks are not searched                                      */
+#define MARGIN 16 /* no match begins in this many bytes at the end of a block, so as many can be
+		     compared without a bounds check */
 
 /*
- * Where nothing is found, a search moves on by leap / 64 bytes, and the leap grows by one each
- * time. In planes of numbers it begins at 96, so that soon every second byte is passed over; a
- * match that begins there is found a byte later. That costs 0.2 % of the size; in other streams it
- * would cost half a percent. docs/SPEED.md, "Matches in planes", has what longer leaps give.
+ * If nothing is found, a search moves on by leap / 64 bytes, and the leap grows by one each time.
+ * In planes of numbers it begins at 96, so that soon every second byte is skipped; a match that
+ * begins there is found a byte later. That costs 0.2 % in size; in other streams it would cost half
+ * a percent. docs/SPEED.md, "Matches in planes", has the results for longer leaps.
  */
 #define LEAP_SHIFT 6
 #define LEAP_FIRST 64
@@ -30,27 +30,27 @@
 #define LEAP_NOISE 256
 
 /*
- * How long a match in planes must be to be taken (zstd/match.c), with an offset of its own and with
- * the last one.
+ * How long a match in planes must be to be taken (zstd/match.c), with a new offset and with the
+ * last one.
  */
 struct worth {
 	unsigned fresh, repeat;           /* bytes that must be equal            */
-	uint64_t fresh_mask, repeat_mask; /* covers the first 8 of them in a word */
+	uint64_t fresh_mask, repeat_mask; /* masks of the first 8 of them in a word */
 };
 
 /* A search under way, in one block. */
 struct scan {
 	struct zstd_work *w;
 	const uint8_t *src;    /* the first byte of the stream                  */
-	const uint8_t *p;      /* the place to look at next                     */
-	const uint8_t *anchor; /* the first byte behind the last match          */
-	const uint8_t *stop;   /* no match begins here or behind                */
+	const uint8_t *p;      /* the next position to try                      */
+	const uint8_t *anchor; /* the end of the last match                     */
+	const uint8_t *stop;   /* no match begins at or after this              */
 	const uint8_t *end;    /* of the block, and of all matches              */
 	uint32_t rep0, rep1;   /* the last offset, and the one before           */
-	struct zstd_sequence *next_sequence; /* where it goes                   */
-	uint8_t *next_literal;               /* and where that goes             */
+	struct zstd_sequence *next_sequence; /* output                          */
+	uint8_t *next_literal;               /* output                          */
 	struct worth worth;
-	uint32_t bits; /* level 2: of a literal, in 1/256, if these are few; 0: match anything */
+	uint32_t bits; /* level 2: entropy of a literal, in 1/256, if low; 0: take all matches */
 };
 
 struct match {
@@ -60,8 +60,8 @@ struct match {
 };
 
 /*
- * equal_bytes up to the block's end. Nearly all matches are shorter than a register: a loop over
- * words ends where no processor foresees it, which costs a thirtieth of all the time.
+ * equal_bytes, up to the block's end. Nearly all matches are shorter than a register: a loop over
+ * words would mispredict its end each time, which takes a thirtieth of the total time.
  */
 ALWAYS_INLINE size_t equal_wide(const struct scan *s, const uint8_t *p, const uint8_t *q)
 {
@@ -79,7 +79,8 @@ ALWAYS_INLINE size_t equal_wide(const struct scan *s, const uint8_t *p, const ui
 }
 
 /*
- * `len` bytes at p are as at q, and maybe some in front of them: a match, and the new last offset.
+ * Given `len` equal bytes at p and q, extends the match backwards, and makes its offset the last
+ * one.
  */
 ALWAYS_INLINE void extend(struct scan *s, const uint8_t *p, const uint8_t *q, size_t len,
 			struct match *m)
@@ -94,7 +95,7 @@ ALWAYS_INLINE void extend(struct scan *s, const uint8_t *p, const uint8_t *q, si
 	*m = (struct match){p, s->rep0 + ZSTD_OFFSET_RECENT, len};
 }
 
-/* The match at p by the last offset, of which the first four bytes are known to be equal. */
+/* The match at p with the last offset, whose first four bytes are known to be equal. */
 ALWAYS_INLINE struct match repeat(const struct scan *s, const uint8_t *p)
 {
 	return (struct match){p, 1, 4 + equal_wide(s, p + 4, p + 4 - s->rep0)};
@@ -102,7 +103,7 @@ ALWAYS_INLINE struct match repeat(const struct scan *s, const uint8_t *p)
 
 #define LOW_BITS(x, n) ((x) & ((1u << (n)) - 1))
 
-/* More literals than asked for may be copied: behind them are bytes of the block, or room. */
+/* May copy more literals than there are, both from the block and into the buffer's slack. */
 ALWAYS_INLINE void put_match(struct scan *s, const struct match *m)
 {
 	size_t n = (size_t)(m->at - s->anchor);
@@ -114,7 +115,7 @@ ALWAYS_INLINE void put_match(struct scan *s, const struct match *m)
 		memcpy(s->next_literal, s->anchor, n);
 	}
 	s->next_literal += n;
-	/* All of them fit; the compiler wants to be sure. */
+	/* All of them fit; masking tells the compiler. */
 	*s->next_sequence++ = (struct zstd_sequence){
 		LOW_BITS(n, ZSTD_LENGTH_BITS),
 		LOW_BITS(m->len - ZSTD_MATCH_LESS, ZSTD_LENGTH_BITS),
@@ -123,7 +124,10 @@ ALWAYS_INLINE void put_match(struct scan *s, const struct match *m)
 	s->p = s->anchor = m->at + m->len;
 }
 
-/* At s->p, right behind a match, another one by the offset before the last: the two swap. */
+/*
+ * Takes another match at s->p, right after the last one, with the offset before the last: swaps the
+ * two.
+ */
 ALWAYS_INLINE void put_swapped(struct scan *s)
 {
 	uint32_t swap = s->rep0;
@@ -133,7 +137,7 @@ ALWAYS_INLINE void put_swapped(struct scan *s)
 	put_match(s, &m);
 }
 
-/* The search of level 2 (zstd/double.c). `leap`: what it begins with behind each match. */
+/* The search of level 2 (zstd/double.c). `leap`: its initial value after each match. */
 void zstd_find_double(struct scan *s, unsigned leap, enum zstd_search search);
 
 #endif

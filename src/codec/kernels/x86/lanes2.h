@@ -1,7 +1,6 @@
 /*
- * What shuffle_impl.h asks for, with registers of two lanes of 16 bytes: for AVX2, and for AVX-512
- * where wider ones do not pay. Where a lane can be sorted by one instruction (GATHER) fewer rounds
- * are needed.
+ * The macros for shuffle_impl.h, with registers of two lanes of 16 bytes: for AVX2, and for AVX-512
+ * where wider ones do not pay. One instruction sorts a lane (GATHER), which saves rounds.
  */
 #ifndef CODEC_KERNELS_X86_LANES2_H
 #define CODEC_KERNELS_X86_LANES2_H
