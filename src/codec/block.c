@@ -3,7 +3,6 @@
 
 #include <assert.h>
 
-/* ref: of the block, for delta. */
 static struct filter_arg arg_of(const struct block_plan *p, unsigned step, struct view ref)
 {
 	return (struct filter_arg){
@@ -14,7 +13,7 @@ static struct filter_arg arg_of(const struct block_plan *p, unsigned step, struc
 	};
 }
 
-/* Undoes the first filter, the last one to be undone, which is no delta. */
+/* Undoes the first filter, which is the last one to be undone, and not delta. */
 static void undo_first(const struct block_plan *p, struct scratch *s, struct view from, uint8_t *to)
 {
 	struct filter_arg arg = arg_of(p, 0, view_of(NULL, 0));
@@ -42,7 +41,7 @@ static int streams_decode(const struct block_plan *p, const struct block *b, str
 	return 0;
 }
 
-/* The steps that are to be undone, in the order of that; how many there are. */
+/* Lists the steps to undo, in that order. Returns their number. */
 static unsigned steps_back(const struct block_plan *p, enum block_form form,
 			   unsigned order[static FILTER_SLOTS])
 {
@@ -57,7 +56,9 @@ static unsigned steps_back(const struct block_plan *p, enum block_form form,
 	return n;
 }
 
-/* The bytes that the filters left, room.n of them: in `room`, or as plain ones where they lie. */
+/*
+ * Gets the filtered bytes, room.n of them: decoded to `room`, or in place if stored as plain bytes.
+ */
 static int filtered_bytes(const struct block_plan *p, const struct block *b, struct cursor *in,
 			  struct span room, struct view *out)
 {
@@ -113,7 +114,7 @@ int block_filter(const struct block_plan *p, struct scratch *s, const struct blo
 	return 0;
 }
 
-/* How many planes a filter leaves, one behind the other; 1: none. */
+/* How many contiguous planes a filter produces; 1: none. */
 static uint32_t planes_of(const struct block_plan *p, const struct filter_step *step)
 {
 	switch (step->row->id) {
@@ -144,12 +145,12 @@ bool block_can_pack(const struct block_plan *p)
 	return p->nsteps && !p->blosc1 && planes_of(p, &p->step[0]) > 1;
 }
 
-/* A unit takes a byte of each plane. */
+/* A unit is one byte of each plane. */
 struct units {
 	size_t first, n;
 };
 
-/* Undoes the filter for these units. The scratch has room for them. */
+/* Undoes the filter for these units. The scratch must have room for them. */
 static void unpack_units(const struct block_plan *p, struct scratch *s, struct view planes,
 			 struct units units, uint8_t *dst)
 {
@@ -200,8 +201,8 @@ bool block_has_parts(const struct block_plan *p, const struct scratch *s, uint32
 }
 
 /*
- * The first n bytes, at least, of the next stream, which has room.n: decoded to `room`, or where
- * they are stored as plain ones. NULL: not possible.
+ * Gets at least the first n bytes of the next stream, of room.n bytes: decoded to `room`, or in
+ * place if stored as plain bytes. NULL: not possible.
  */
 static const uint8_t *stream_front(const struct block_plan *p, struct cursor *in, struct span room,
 				   size_t n)
@@ -212,7 +213,7 @@ static const uint8_t *stream_front(const struct block_plan *p, struct cursor *in
 	return stream_decode_front(&p->coder, in, room, n) ? room.p : NULL;
 }
 
-/* Of a block in one stream, without filters. */
+/* For a block in one stream, without filters. */
 static bool decode_front(const struct block_plan *p, struct scratch *s, struct view stored,
 			 struct block_part part, struct span dst)
 {
@@ -226,9 +227,7 @@ static bool decode_front(const struct block_plan *p, struct scratch *s, struct v
 	return front != NULL;
 }
 
-/*
- * For a shuffled block with a stream for each plane: decodes what these have of the wanted units.
- */
+/* For a shuffled block with a stream for each plane: decodes the wanted units from each stream. */
 static bool decode_units(const struct block_plan *p, struct scratch *s, struct view stored,
 			 struct block_part part, struct span dst)
 {

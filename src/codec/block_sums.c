@@ -3,7 +3,7 @@
 #include "codec/chunk_impl.h"
 
 #define MARK 0x31534643u /* "CFS1" */
-#define AT_SUMS 4        /* the sums of blocks, behind the mark */
+#define AT_SUMS 4        /* the sums of blocks, after the mark */
 
 size_t block_sums_len(uint32_t nblocks)
 {

@@ -92,7 +92,7 @@ static bool has_delta(const struct chunk *c)
 
 bool chunk_wants_ref(const struct chunk *c)
 {
-	/* Variable-length blocks each stand for themselves. */
+	/* Variable-length blocks are independent. */
 	return c->kind == CHUNK_REGULAR && !c->is_vl && c->nblocks > 1 && has_delta(c);
 }
 
@@ -101,13 +101,13 @@ int chunk_load_ref(struct chunk *c, struct scratch *s, struct view stored)
 	struct run first = {0, 1};
 	uint32_t len = chunk_run_bytes(c, first);
 	TRY(buf_reserve_fresh(&c->ref, len));
-	c->ref.n = 0; /* not to be used by the decoding that fills it */
+	c->ref.n = 0; /* not valid while it is being decoded */
 	TRY(chunk_decode(c, s, first, stored, span_of(c->ref.p, len)));
 	c->ref.n = len;
 	return 0;
 }
 
-/* Fills dst with repeats of the item, from a multiple of its size on. */
+/* Fills dst with repeats of the item, starting at an item's first byte. */
 static void fill_value(struct view item, struct span dst)
 {
 	size_t have = min_u64(item.n, dst.n);
@@ -147,8 +147,8 @@ int chunk_plan(struct block_plan *p, const struct chunk *c, struct scratch *s)
 }
 
 /*
- * Copies in pieces: beyond the size of the caches, one memcpy of megabytes was a quarter slower
- * where it was tried.
+ * Copies in pieces: beyond the size of the caches, one memcpy of megabytes was measured a quarter
+ * slower.
  */
 static void copy_plain(struct view from, struct span dst)
 {
@@ -157,20 +157,20 @@ static void copy_plain(struct view from, struct span dst)
 		bytes_copy(dst.p + at, from.p + at, min_u64(piece, dst.n - at));
 }
 
-/* What decoding blocks of a chunk takes. */
+/* The state for decoding blocks of a chunk. */
 struct job {
 	const struct chunk *c;
 	struct scratch *s;
 	struct block_plan plan;
 	struct codec_dict dict;
-	struct view ref; /* block 0 as decoded; empty: not needed */
+	struct view ref; /* decoded block 0; empty: not needed */
 	enum block_form form;
 	bool checked;
 };
 
 static int decode_vl(struct job *j, struct view stored, struct span dst)
 {
-	/* Checked when the chunk was parsed; but these bytes were fetched later. */
+	/* This was checked when the chunk was parsed, but these bytes were fetched later. */
 	if (get_le32(stored.p) != dst.n)
 		return CORRUPT("variable-length block has changed its size", get_le32(stored.p));
 	struct block b = {.nstreams = 1, .bare = true};
@@ -190,7 +190,7 @@ static int decode_block(struct job *j, uint32_t i, struct view stored, struct sp
 	if (i)
 		b.ref = j->ref;
 	int rc = block_decode(&j->plan, j->s, &b, stored, dst);
-	/* Betas did not split blocks if there was a dictionary, and did not record that. */
+	/* Betas did not split blocks if there was a dictionary, but did not record that. */
 	if (rc == -EBADMSG && split && c->version == VERSION_BETA && c->has_dict) {
 		b.nstreams = 1;
 		rc = block_decode(&j->plan, j->s, &b, stored, dst);
@@ -213,7 +213,7 @@ static int decode_regular(struct job *j, struct run run, struct view stored, str
 {
 	const struct chunk *c = j->c;
 	if (chunk_wants_ref(c)) {
-		/* A run from the front contains its own reference. */
+		/* A run from block 0 on contains its own reference. */
 		j->ref = run.first ? buf_view(&c->ref) : view_of(dst.p, c->blocksize);
 		assert(j->ref.n == c->blocksize);
 	}
@@ -248,7 +248,7 @@ static int decode_other(const struct chunk *c, struct view stored, struct span d
 {
 	if (c->kind == CHUNK_STORED)
 		copy_plain(stored, dst);
-	else /* a run starts with an item (chunk_parse.c) */
+	else /* a run starts with a whole item (chunk_parse.c) */
 		chunk_fill(c, 0, dst);
 	return 0;
 }
@@ -330,7 +330,7 @@ int chunk_decode_part(const struct chunk *c, struct scratch *s, struct chunk_par
 	assert(dst.n <= whole && part.lo <= whole - dst.n);
 	assert(stored.n == chunk_extent(c, (struct run){part.block, 1}).len);
 	TRY(block_sums_check(c, part.block, stored));
-	if (c->split && whole != c->blocksize) /* the last one is in one stream */
+	if (c->split && whole != c->blocksize) /* the last block is a single stream */
 		return CHUNK_NO_PART;
 	TRY(job_init(&j));
 	struct block_part of = {whole, part.lo};
@@ -343,7 +343,7 @@ int chunk_decode_all(struct scratch *s, struct view stored, uint32_t item, struc
 {
 	struct chunk c = {0};
 	int rc = chunk_parse(&c, stored, stored.n, item);
-	if (rc > 0) /* cbytes <= stored.n, so that everything asked for was there */
+	if (rc > 0) /* cbytes <= stored.n, so everything asked for was there */
 		rc = CORRUPT("chunk is cut off", stored.n);
 	if (!rc && c.nbytes != dst.n)
 		rc = CORRUPT("chunk of another decoded size", c.nbytes);

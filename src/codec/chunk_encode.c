@@ -1,7 +1,7 @@
 /*
  * Encodes bytes into a chunk, in the steps of encoder.h. Blocks are filtered into the scratch and
- * encoded from there straight into their place in the chunk. If the result is not smaller than a
- * plain copy, the bytes are stored: as blocks of plain bytes with checksums, or as that copy.
+ * encoded from there straight into place. If the result is not smaller than a plain copy, the bytes
+ * are stored: as blocks of plain bytes with checksums, or as that copy.
  */
 #include "codec/chunk.h"
 #include "codec/dict.h"
@@ -10,7 +10,7 @@
 
 #include <assert.h>
 
-/* Encodes the blocks from out->n on. 1: all are written. 0: encoder_store is not larger. */
+/* Encodes the blocks from out->n on. 1: done. 0: encoder_store would not be larger. */
 static int put_blocks(struct encoder *e, struct buf *out)
 {
 	size_t slot = encoder_slot(e), limit = encoder_most(e);
@@ -29,7 +29,7 @@ static int put_blocks(struct encoder *e, struct buf *out)
 	return 1;
 }
 
-/* Encodes the chunk with its dictionary, if there is one. Results as put_blocks. */
+/* Encodes the chunk with its dictionary, if there is one. Returns as put_blocks. */
 static int encode_regular(struct encoder *e, struct buf *out)
 {
 	if (encoder_wants_store(e))
@@ -42,8 +42,8 @@ static int encode_regular(struct encoder *e, struct buf *out)
 }
 
 /*
- * Encodes with a dictionary and without, and keeps the smaller result: what a dictionary costs and
- * saves is known only afterwards. Results as put_blocks.
+ * Encodes with and without a dictionary, and keeps the smaller result: only then is it known
+ * whether the dictionary pays. Returns as put_blocks.
  */
 static int encode_with_dict(struct encoder *e, struct buf *out)
 {
@@ -70,7 +70,7 @@ static int encode(struct scratch *s, const struct pipeline *p, struct view src, 
 {
 	struct encoder e;
 	TRY(encoder_init(&e, s, p, src));
-	/* The last block may turn out to be one too many. */
+	/* The last block may be written past the limit before that is noticed. */
 	TRY(buf_reserve_fresh(out, encoder_store_most(&e) + encoder_slot(&e)));
 	int done = p->use_dict && !encoder_wants_store(&e) ? encode_with_dict(&e, out)
 							   : encode_regular(&e, out);

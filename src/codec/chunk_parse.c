@@ -1,7 +1,6 @@
 /*
- * Parses header, block offsets and dictionary of a chunk, and validates them once. Everything is
- * computed in 64 bits from numbers that are not trusted; what ends up in struct chunk can be relied
- * on from then on.
+ * Parses header, block offsets and dictionary of a chunk, and validates them once. Untrusted
+ * numbers are computed with in 64 bits; what ends up in struct chunk can be relied on.
  */
 #include "codec/block_sums.h"
 #include "codec/chunk_impl.h"
@@ -11,7 +10,7 @@
 struct header {
 	uint8_t flags, flags2, blosc2_flags, udcodec;
 	uint32_t blocksize; /* as stored */
-	struct view head;   /* no more than the chunk's own bytes */
+	struct view head;   /* clipped to the chunk's own bytes */
 };
 
 int chunk_sizes(struct view head, uint32_t *nbytes, uint32_t *cbytes)
@@ -40,7 +39,7 @@ static void read_filters(struct chunk *c, const struct header *h)
 	if (c->head_len == CHUNK_HEAD) {
 		memcpy(c->filter, h->head.p + AT_FILTERS, FILTER_SLOTS);
 		memcpy(c->meta, h->head.p + AT_METAS, FILTER_SLOTS);
-		if (c->version == VERSION_ALPHA) /* they left rubbish there */
+		if (c->version == VERSION_ALPHA) /* alphas left garbage there */
 			c->filter[5] = c->meta[5] = 0;
 		return;
 	}
@@ -69,7 +68,7 @@ static int read_kind(struct chunk *c, const struct header *h)
 		return CORRUPT("chunk both stored and special", special);
 	if (special)
 		c->kind = CHUNK_ZEROS + special - 1;
-	else /* an empty chunk has no blocks, whatever it says it is */
+	else /* an empty chunk has no blocks, whatever its flags say */
 		c->kind = stored || !c->nbytes ? CHUNK_STORED : CHUNK_REGULAR;
 	return 0;
 }
@@ -105,8 +104,7 @@ static int read_header(struct chunk *c, struct header *h, uint64_t room)
 		h->blosc2_flags = p[AT_BLOSC2_FLAGS];
 	}
 	/*
-	 * Bits that nobody has defined yet may change how the
-	 * bytes read. Betas left them undefined.
+	 * Bits not defined yet may change the meaning of the bytes. Betas left them uninitialised.
 	 */
 	if (c->version >= VERSION_NOW && (h->flags2 & ~FLAG2_VL))
 		return UNSUPPORTED("chunk of a later format", h->flags2);
@@ -125,8 +123,8 @@ static void read_blocking(struct chunk *c, const struct header *h)
 	if (c->nbytes && c->blocksize > c->nbytes)
 		c->blocksize = c->nbytes;
 	/*
-	 * Release 3 wrote the size before it was rounded up; its blocks have the rounded size
-	 * (FORMAT.md 2.5).
+	 * Release 3 wrote the size before rounding; its blocks have the rounded size (FORMAT.md
+	 * 2.5).
 	 */
 	bool rounded = c->kind == CHUNK_REGULAR || c->kind == CHUNK_STORED;
 	if (rounded && c->blocksize > c->typesize)
@@ -142,7 +140,7 @@ static int judge_stored(const struct chunk *c)
 	return 0;
 }
 
-/* The chunk has whole items, as NaN and uninitialised values must: FORMAT.md 3.6. */
+/* NaN and uninitialised chunks must have whole items: FORMAT.md 3.6. */
 static int judge_whole_items(const struct chunk *c)
 {
 	if (c->nbytes % c->typesize)
@@ -150,7 +148,7 @@ static int judge_whole_items(const struct chunk *c)
 	return 0;
 }
 
-/* Each block starts with an item, whichever blocks are decoded together. */
+/* Each block must start with a whole item, since any run of blocks may be decoded. */
 static int judge_repeated(const struct chunk *c, uint32_t item)
 {
 	if (c->nblocks > 1 && c->blocksize % item)
@@ -169,7 +167,7 @@ static int judge_nan(struct chunk *c)
 	return buf_append(&c->value, c->typesize == 4 ? view_of(nan4, 4) : view_of(nan8, 8));
 }
 
-/* The item is all of the payload, however long it says that items are. > 0: more is needed. */
+/* The item is the whole payload, whatever the typesize. > 0: more bytes are needed. */
 static int judge_value(struct chunk *c, const struct header *h)
 {
 	uint32_t item = c->cbytes - c->head_len;
@@ -181,7 +179,7 @@ static int judge_value(struct chunk *c, const struct header *h)
 	return buf_append(&c->value, view_part(h->head, c->head_len, item));
 }
 
-/* c-blosc before 1.11 had no flag for it, and left such blocks in one stream (FORMAT.md 3.3). */
+/* c-blosc before 1.11 had no flag for blocks that are not split: a rule decides (FORMAT.md 3.3). */
 #define OLD_SPLIT_TYPESIZE_MAX 16
 #define OLD_SPLIT_ITEMS_MIN 128
 
@@ -199,7 +197,7 @@ static int judge_codec(struct chunk *c, const struct header *h)
 	if (!codec)
 		return codec_refuse(format, h->udcodec);
 	c->codec = codec->id;
-	/* Other codecs never look at a dictionary, though it takes its place. */
+	/* Other codecs ignore a dictionary, though it takes up space. */
 	c->has_dict = (h->blosc2_flags & BLOSC2_DICT) && codec->dict_make;
 	c->split = !(h->flags & FLAG_NO_SPLIT) && !c->is_vl && !silently_whole(c);
 	if (c->split && c->blocksize % c->typesize)
@@ -232,21 +230,21 @@ static int judge_filters(struct chunk *c, uint32_t item)
 	return 0;
 }
 
-/* The byte behind the places of the blocks. */
+/* The end of the block offsets. */
 static uint64_t bstarts_end(const struct chunk *c)
 {
 	return c->head_len + (uint64_t)CHUNK_BSTART * c->nblocks;
 }
 
-/* Where block i begins, as the chunk says. */
+/* The stored offset of block i, not validated. */
 static uint32_t bstart_at(const struct chunk *c, const struct header *h, uint32_t i)
 {
 	return get_le32(h->head.p + c->head_len + (uint64_t)CHUNK_BSTART * i);
 }
 
 /*
- * *body: the first byte behind what is in front of the blocks, which is visible then, or 0. > 0:
- * more bytes are needed.
+ * *body: the end of what precedes the blocks, all of which is visible if the result is 0. > 0: more
+ * bytes are needed.
  */
 static int find_body(struct chunk *c, const struct header *h, uint64_t *body)
 {
@@ -286,7 +284,7 @@ static int judge_vl(struct chunk *c, const struct header *h, uint64_t body)
 		uint64_t at = bstart_at(c, h, i);
 		if (at < before || at > last)
 			return CORRUPT("variable-length blocks overlap", at);
-		before = at + CHUNK_VL_SIZE + 1; /* it has one byte of payload at least */
+		before = at + CHUNK_VL_SIZE + 1; /* its payload has at least one byte */
 		sum += get_le32(h->head.p + at);
 		if (sum == c->vl_start[i] || sum > c->nbytes)
 			return CORRUPT("size of variable-length block", sum);
@@ -303,7 +301,7 @@ static int compare_u32(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* The least element of sorted[0 .. n) above x, or `end`. */
+/* The least element of sorted[0 .. n) greater than x, or `end`. */
 static uint32_t next_above(const uint32_t *sorted, uint32_t n, uint32_t x, uint32_t end)
 {
 	uint32_t lo = 0, hi = n;
@@ -318,11 +316,11 @@ static uint32_t next_above(const uint32_t *sorted, uint32_t n, uint32_t x, uint3
 }
 
 /*
- * A block ends where the next one in the file begins. Writers with threads leave blocks in any
- * order, and gaps are legal, so an end is never assumed to be further away than the longest streams
- * that the block can have. Writers need no more than the block's bytes and a csize word for each of
- * up to typesize streams; the limit is twice that and END_SPARE bytes, since a payload that is
- * longer than what it decodes to is legal, too: most of all that of a few bytes.
+ * A block ends where the next one in the file begins. But multi-threaded writers leave blocks in
+ * any order, and gaps are legal, so an end is clipped to the longest streams that the block can
+ * have. Writers need no more than the block's bytes and a csize word for each of up to typesize
+ * streams; the limit is twice that plus END_SPARE bytes, since payloads longer than what they
+ * decode to are legal, too, most likely for a few bytes.
  */
 #define END_SPARE 64u
 
@@ -387,7 +385,7 @@ static int read_dict(struct chunk *c, const struct header *h)
 	return codec->digest_new ? codec->digest_new(&c->ddict, buf_view(&c->dict)) : 0;
 }
 
-/* The streams of a regular chunk. > 0: more bytes are needed. */
+/* Validates a regular chunk. > 0: more bytes are needed. */
 static int judge_regular(struct chunk *c, const struct header *h, uint32_t item)
 {
 	uint64_t body = 0;
@@ -407,7 +405,7 @@ static int judge_regular(struct chunk *c, const struct header *h, uint32_t item)
 	return c->has_dict ? read_dict(c, h) : 0;
 }
 
-/* What is behind the header, by the kind of the chunk. > 0: more bytes are needed. */
+/* Validates what follows the header, by the kind of the chunk. > 0: more bytes are needed. */
 static int judge_body(struct chunk *c, const struct header *h, uint32_t item)
 {
 	switch (c->kind) {
@@ -422,9 +420,8 @@ static int judge_body(struct chunk *c, const struct header *h, uint32_t item)
 }
 
 /*
- * Other readers do not take the kinds that belong into the index (FORMAT.md 9.3), a dictionary flag
- * without one (3.5), a block size that is not the true one (2.5), or some of what older versions
- * wrote (8).
+ * Other readers reject the kinds that belong in the index (FORMAT.md 9.3), a dictionary flag
+ * without a dictionary (3.5), a wrong block size (2.5), or some of what older versions wrote (8).
  */
 static bool is_common(const struct chunk *c, const struct header *h)
 {
@@ -438,7 +435,7 @@ static bool is_common(const struct chunk *c, const struct header *h)
 int chunk_parse(struct chunk *c, struct view head, uint64_t room, uint32_t item)
 {
 	struct header h = {.head = head};
-	chunk_deinit(c); /* what an earlier call with fewer bytes left */
+	chunk_deinit(c); /* left by an earlier call with fewer bytes */
 	int need = read_header(c, &h, room);
 	if (need)
 		return need;
@@ -468,7 +465,7 @@ void chunk_deinit(struct chunk *c)
 	*c = (struct chunk){0};
 }
 
-/* What zstd's digest takes in addition to the bytes of the dictionary, which it copies. */
+/* The size of zstd's digest, without the bytes of the dictionary, which it copies. */
 #define DIGEST_BYTES (28u << 10)
 
 size_t chunk_footprint(const struct chunk *c)

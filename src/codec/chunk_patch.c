@@ -11,10 +11,10 @@
 struct patcher {
 	const struct chunk_patch *p;
 	const struct chunk *c;
-	const struct chunk *old; /* if that was shorter; else NULL */
+	const struct chunk *old; /* the shorter chunk that gets longer, or NULL */
 	struct scratch *s;
 	struct block_plan plan;
-	size_t limit; /* no more bytes than this */
+	size_t limit; /* the most bytes that the result may have */
 };
 
 static bool filters_can_be_written(const struct block_plan *plan)
@@ -25,14 +25,14 @@ static bool filters_can_be_written(const struct block_plan *plan)
 	return true;
 }
 
-/* Delta hangs every block on block 0. */
+/* With delta, every block depends on block 0. */
 static bool delta_stays(const struct chunk_patch *p)
 {
 	const struct chunk *c = p->chunk;
 	return !chunk_wants_ref(c) || (c->ref.n && p->edit[0].run.first > 0);
 }
 
-/* The codec that encodes: lz4hc reads as lz4, so the pipeline must say which was meant. */
+/* The codec for encoding: chunks do not tell lz4hc from lz4, so the pipeline has to. */
 static const struct codec *writer_of(const struct chunk_patch *p)
 {
 	const struct codec *own = codec_by_id(p->chunk->codec);
@@ -50,7 +50,7 @@ static void check_edits(const struct chunk_patch *p)
 		assert(e->bytes.n == chunk_run_bytes(p->chunk, e->run));
 		next = e->run.first + e->run.n;
 	}
-	(void)next; /* of asserts alone */
+	(void)next; /* unused without asserts */
 }
 
 static int patch_stored(const struct chunk_patch *p, struct buf *out)
@@ -72,11 +72,11 @@ static uint32_t streams_of(const struct chunk *c, uint32_t block)
 
 /* A block of the new chunk. */
 struct placed {
-	ssize_t len; /* as of block_encode: 0: does not fit */
+	ssize_t len; /* as block_encode: 0: does not fit */
 	uint32_t sum;
 };
 
-/* The stored bytes of a block without those that another writer may have left behind it. */
+/* The length of a block's streams, without bytes that another writer may have left after them. */
 static ssize_t streams_len(const struct chunk *c, uint32_t i, struct view v)
 {
 	struct cursor in = cursor_of(v);
@@ -86,8 +86,8 @@ static ssize_t streams_len(const struct chunk *c, uint32_t i, struct view v)
 }
 
 /*
- * Its checksum is copied with it and covers all its bytes, so that damage since they were encoded
- * is not concealed, even if they seem to end earlier now.
+ * A checksum is copied with the block, and covers all its bytes: recomputing it for a block that
+ * now seems shorter could conceal damage.
  */
 static struct placed copy_block(const struct patcher *pt, uint32_t i, struct span dst)
 {
@@ -109,8 +109,8 @@ static struct block block_of(const struct chunk *c, uint32_t i)
 }
 
 /*
- * The last block of before, with what has come behind its bytes. 0: it is to be encoded. So is one
- * among several that has become a whole one: it would stay as it is while others come behind it.
+ * Appends to the stored form of the last old block. 0: it has to be encoded. That includes a block
+ * that has become full, in a chunk of several: it would keep its uncompressed tail for good.
  */
 static ssize_t append_to_block(const struct patcher *pt, uint32_t i, struct view src,
 			       struct span dst)
@@ -143,7 +143,7 @@ static struct placed encode_block(const struct patcher *pt, uint32_t i, struct v
 	return (struct placed){n, n > 0 ? block_sums_of(view_of(dst.p, (size_t)n)) : 0};
 }
 
-/* By the first of the blocks that are new. */
+/* Decides by the first of the new blocks. */
 static int plan_cuts(struct patcher *pt)
 {
 	const struct chunk_edit *e = &pt->p->edit[0];
@@ -173,7 +173,7 @@ static void put_header(const struct patcher *pt, struct buf *out)
 	put_le32(out->p + AT_BLOCKSIZE, pt->c->blocksize);
 	put_le32(out->p + AT_CBYTES, (uint32_t)out->n);
 	out->p[AT_UDCODEC] = pt->plan.coder.codec->id;
-	/* Keeps only those of its flags that we understand and that hold for this form. */
+	/* Keeps only flags that we understand and that still hold. */
 	out->p[AT_BLOSC2_FLAGS] = 0;
 }
 
@@ -207,7 +207,7 @@ static bool is_plain(const struct chunk *c)
 	return c->kind == CHUNK_REGULAR && chunk_run_is_plain(c, (struct run){0, c->nblocks});
 }
 
-/* What the head of the chunk and the wish decide; filters_can_be_written is the rest of it. */
+/* Whether chunk and pipeline allow patching, apart from filters_can_be_written. */
 static bool can_be_patched(const struct chunk_patch *p, bool plain)
 {
 	const struct chunk *c = p->chunk;
@@ -215,7 +215,7 @@ static bool can_be_patched(const struct chunk_patch *p, bool plain)
 		return false;
 	if (c->version != VERSION_NOW || c->head_len != CHUNK_HEAD)
 		return false;
-	/* Level 0 puts plain bytes, which under a filter or split would not be the block. */
+	/* Level 0 writes plain bytes, which would be wrong with filters or split streams. */
 	if (!p->pipeline->level && !plain)
 		return false;
 	return delta_stays(p);
@@ -234,7 +234,10 @@ static int plan_patch(struct patcher *pt)
 	return plan_cuts(pt);
 }
 
-/* `plain`: all blocks of the chunk are stored as plain bytes. `old`: what got longer, or NULL. */
+/*
+ * `plain`: all blocks of the chunk are stored as plain bytes. `old`: the chunk before it got
+ * longer, or NULL.
+ */
 static int patch(struct scratch *s, const struct chunk_patch *p, bool plain,
 		 const struct chunk *old, struct buf *out)
 {
@@ -252,7 +255,7 @@ static int patch(struct scratch *s, const struct chunk_patch *p, bool plain,
 	return rc;
 }
 
-/* All blocks of the longer chunk that the old one has not, or not with so many bytes, are new. */
+/* True: the last edit covers all blocks of the longer chunk that are new or longer than before. */
 static bool new_end_is_edited(const struct chunk_patch *p, const struct chunk *old)
 {
 	const struct chunk_edit *last = &p->edit[p->nedits - 1];
@@ -276,7 +279,7 @@ static int lengthen(struct scratch *s, const struct chunk_patch *p, struct buf *
 		return 1;
 	if (old->nblocks < 2 ? !p->kept || !chunk_can_append(old, p->nbytes) : is_plain(old))
 		return 1;
-	/* There are as many block offsets as in the old chunk: those of new blocks are not read. */
+	/* The arrays have entries for the old blocks only: those of new blocks are not read. */
 	struct chunk longer = chunk_longer(old, p->nbytes);
 	struct chunk_patch q = *p;
 	q.chunk = &longer;
@@ -292,7 +295,7 @@ int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out)
 	check_edits(p);
 	if (p->chunk->kind != CHUNK_STORED)
 		return patch(s, p, is_plain(p->chunk), NULL, out);
-	return p->chunk->common ? patch_stored(p, out) : 1; /* its header is copied */
+	return p->chunk->common ? patch_stored(p, out) : 1; /* since its header is copied */
 }
 
 struct chunk chunk_longer(const struct chunk *c, uint32_t nbytes)

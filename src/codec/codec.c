@@ -42,9 +42,9 @@ const struct codec *codec_by_name(struct view name)
 	return NULL;
 }
 
-/* FORMAT.md 1.3: what compformat may say beside the formats of our rows. */
+/* FORMAT.md 1.3: values of compformat besides those of our rows. */
 enum { FORMAT_SNAPPY = 2, FORMAT_LIZARD = 5, FORMAT_PLUGIN = 6 };
-#define PLUGIN_FIRST 32 /* compcodes of plug-ins; those of users are above the ones with names */
+#define PLUGIN_FIRST 32 /* compcodes of plug-ins; above the named ones, those of users */
 
 int codec_refuse(unsigned format, unsigned udcodec)
 {

@@ -2,14 +2,14 @@
 #include "codec/entropy.h"
 #include "codec/price.h"
 
-/* Shorter pieces are not worth a table; shorter blocks have nothing to cut. */
+/* Shorter pieces are not worth a table; shorter blocks are not worth cutting. */
 #define PIECE_MIN 1024
 #define BLOCK_MIN (4u << 10)
 
 /*
- * Of a piece at first about SAMPLED bytes are counted, in RUNS runs from everywhere in it. A run is
- * a byte shorter than its share, so that all samples of a stream together, which one piece may come
- * to hold, fit its counters of 16 bits.
+ * Initially about SAMPLED bytes of each piece are counted, in RUNS runs spread over it. A run is a
+ * byte shorter than its share, so that all samples of a stream, should one piece end up with them,
+ * fit its 16-bit counters.
  */
 #define SAMPLED 1024
 #define RUNS 8
@@ -17,12 +17,12 @@
 _Static_assert(CUTS_MAX * (SAMPLED - 1) <= UINT16_MAX && RUNS * RUN < SAMPLED,
 	       "counters of a piece");
 
-/* A few consecutive parts; at first just enough of them to be worth a table, then joined. */
+/* Consecutive parts: at first just enough to be worth a table, then joined to longer pieces. */
 struct piece {
 	uint32_t end;         /* in parts                                         */
-	uint32_t n, sampled;  /* bytes, and how many of them are counted          */
-	uint64_t price;       /* in bits, with those for a reader's time          */
-	uint64_t joined;      /* that of this one and the next one as one         */
+	uint32_t n, sampled;  /* bytes, and how many of them were counted         */
+	uint64_t price;       /* in bits, including a reader's time               */
+	uint64_t joined;      /* price of this and the next one joined            */
 	uint16_t count[256];
 };
 
@@ -32,8 +32,8 @@ struct pieces {
 };
 
 /*
- * The price of a piece, raw or coded, whichever is less. Without ENTROPY_MISSED two pieces that are
- * alike would seem to gain by a cut.
+ * The price of a piece, raw or coded, whichever is less. Without ENTROPY_MISSED, a cut between
+ * similar pieces would seem to pay.
  */
 static uint64_t price_piece(const struct piece *p)
 {
@@ -86,7 +86,7 @@ static void price_joined(struct pieces *ps, unsigned i)
 	ps->piece[i].joined = price_piece(&both);
 }
 
-/* Finds the two neighbours that gain most from sharing their tables. False: none gain. */
+/* Finds the two neighbours that gain most by being joined. False: none gain. */
 static bool find_alike(const struct pieces *ps, unsigned *at)
 {
 	const uint64_t block = BLOCK_BITS + price_of(BLOCK_NS);
@@ -144,7 +144,7 @@ struct cuts cuts_find(struct view v, uint32_t parts)
 	return c;
 }
 
-#define EVEN_MIN 512 /* fewer bytes do not show what is in them */
+#define EVEN_MIN 512 /* fewer bytes are not representative */
 
 struct cuts cuts_even(size_t n, uint32_t parts)
 {

@@ -3,28 +3,30 @@
 #include "codec/scratch_impl.h"
 
 /*
- * The chunk contains its dictionary, so that has to earn its own size first. It gets a 64th of the
- * data (the reference's 20th was too expensive on 230 KB of records), at most 32 KiB. Below 256
+ * The dictionary is stored in the chunk, so it has to save at least its own size. It gets a 64th of
+ * the data (the reference's 20th was too expensive on 230 KB of records), at most 32 KiB. Below 256
  * bytes it never pays (FORMAT.md 4).
  */
 #define DICT_SHARE 64
 #define DICT_MIN 256
 
 /*
- * The trainer wants many samples; it learns little from more than this. Together they are so many
- * times as long as the dictionary may be: zdict.h advises a hundred, which a chunk has not.
+ * The trainer wants many samples, but learns little from more than this. Their total length is a
+ * multiple of the dictionary's: zdict.h recommends 100, but a chunk does not have that much.
  */
 #define SAMPLES 256
 #define SAMPLED_TIMES 32
-#define SAMPLE_MIN 8 /* bytes: the trainer takes no shorter ones */
+#define SAMPLE_MIN 8 /* bytes: the trainer rejects shorter ones */
 
 struct sampling {
-	size_t each;      /* bytes a sample                            */
+	size_t each;      /* bytes per sample                          */
 	uint32_t step;    /* samples are taken from every step-th block */
-	size_t per_block; /* so many from each of those                */
+	size_t per_block; /* samples from each of those                */
 };
 
-/* Samples for a dictionary of up to `max` bytes. False: the chunk, or a block, is too small. */
+/*
+ * Plans samples for a dictionary of up to `max` bytes. False: the chunk, or a block, is too small.
+ */
 static bool plan_sampling(const struct encoder *e, size_t max, struct sampling *sm)
 {
 	sm->each = min_u64(e->src.n, SAMPLED_TIMES * max) / SAMPLES;

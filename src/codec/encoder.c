@@ -1,6 +1,6 @@
 /*
- * The steps of encoding a chunk, FORMAT.md 3.10: how it is divided into blocks, where these and all
- * else lie, and how bytes are stored that do not get smaller.
+ * The steps of encoding a chunk, FORMAT.md 3.10: how it is divided into blocks, its layout, and how
+ * bytes that do not get smaller are stored.
  */
 #include "codec/encoder.h"
 #include "codec/block_sums.h"
@@ -9,20 +9,20 @@
 
 #define ENCODE_MIN 32 /* smaller chunks are stored, as the reference does */
 
-/* The block size if nobody has asked for one, and bytes of its streams; see auto_blocksize. */
+/* The default size of blocks, and of streams in a split block: see auto_blocksize. */
 #define BLOCK_AUTO (64u << 10)
 #define STREAM_AUTO (16u << 10)
 #define BLOCK_AUTO_MAX (256u << 10)
 
 /*
- * Stored blocks have at least so many bytes: 16 KiB, rounded to whole items. Each costs 12 bytes
- * (offset, checksum, csize word): 0.07 % of 16 KiB, 0.02 % of the usual 64 KiB.
+ * Stored blocks have at least STORE_BLOCK bytes: 16 KiB, rounded to whole items. Each costs 12
+ * bytes (offset, checksum, csize word): 0.07 % of 16 KiB, 0.02 % of the usual 64 KiB.
  */
 #define STORE_EVEN (16u << 10)
 #define STORE_PRIME 16381u
 #define STORE_BLOCK (STORE_EVEN - CHUNK_MAX_TYPESIZE)
 
-/* To whole units; fewer bytes than one stay. */
+/* Rounds down to whole units, but not to 0. */
 static uint32_t round_down(uint32_t n, uint32_t unit)
 {
 	return n > unit ? n - n % unit : n;
@@ -34,10 +34,10 @@ static uint32_t round_down(uint32_t n, uint32_t unit)
 #define SPLIT_ZSTD_LEVEL_MAX 5
 
 /*
- * In the default mode, the rule that readers and writers of this format share, FORMAT.md 3.3, with
- * two exceptions. A codec that cuts streams does not split blocks: its result is smaller and faster
- * to read. And zlib does: planes of zeros and of noise then cost it nothing, and it writes a
- * quarter faster. The header of a chunk says whether its blocks are split.
+ * In the default mode, the rule of the reference, FORMAT.md 3.3, with two exceptions. A codec that
+ * cuts streams does not split blocks: cutting is smaller and faster to read. And zlib does: planes
+ * of zeros and of noise then cost it nothing, and it encodes a quarter faster. The header of a
+ * chunk says whether its blocks are split.
  */
 static bool wants_split(const struct pipeline *p, uint32_t typesize, uint32_t blocksize)
 {
@@ -51,7 +51,7 @@ static bool wants_split(const struct pipeline *p, uint32_t typesize, uint32_t bl
 	       typesize <= SPLIT_TYPESIZE_MAX && blocksize / typesize >= SPLIT_ITEMS_MIN;
 }
 
-/* Higher levels want the least size: larger blocks take less, and longer for a random read. */
+/* Higher levels aim at size: larger blocks compress better, but make random reads slower. */
 static uint32_t level_blocksize(uint8_t level)
 {
 	if (level <= 6)
@@ -73,8 +73,8 @@ static uint32_t auto_blocksize(const struct pipeline *p, uint32_t typesize)
 }
 
 /*
- * Items that a header cannot name, or of which there is not even one, count as bytes. Blocks have
- * whole ones nevertheless, if there are any.
+ * Items too large for the header, or larger than the chunk, are treated as bytes. Blocks still hold
+ * whole items if there are any.
  */
 static void plan_blocks(struct encoder *e, const struct pipeline *p)
 {
@@ -96,7 +96,7 @@ bool encoder_splits(const struct pipeline *p)
 	return e.split;
 }
 
-/* One block decides for all; not the first, where a file may have its header. */
+/* One block decides for all; not the first, which may contain a file header. */
 static int plan_cuts(struct encoder *e)
 {
 	struct block b;
@@ -116,7 +116,7 @@ int encoder_plan(struct encoder *e, struct scratch *s, const struct pipeline *p,
 	for (unsigned i = 0; i < FILTER_SLOTS; i++) {
 		if (p->filter[i] == FILTER_NONE)
 			continue;
-		/* A chunk that stands alone cannot ask for the super-chunk's typesize. */
+		/* A chunk must decode without the super-chunk's typesize. */
 		uint8_t meta = p->meta[i];
 		if (p->filter[i] == FILTER_BYTEDELTA && !meta)
 			meta = (uint8_t)e->plan.typesize;
@@ -157,7 +157,7 @@ void chunk_head_put(uint8_t out[static CHUNK_HEAD], const struct chunk_head *h)
 			(uint8_t)((h->kind - CHUNK_ZEROS + 1) << BLOSC2_SPECIAL_SHIFT);
 }
 
-/* Of a chunk that ends where `out` does. */
+/* The chunk ends at the present end of `out`. */
 static void put_header(const struct encoder *e, enum chunk_kind kind, struct buf *out)
 {
 	struct chunk_head head = {
@@ -171,7 +171,7 @@ static void put_header(const struct encoder *e, enum chunk_kind kind, struct buf
 	out->p[AT_UDCODEC] = e->p->codec;
 }
 
-/* One byte less than a plain copy takes. */
+/* One byte less than a plain copy. */
 static size_t below_copy(const struct encoder *e)
 {
 	return CHUNK_HEAD + e->src.n - 1;
@@ -187,7 +187,7 @@ size_t encoder_slot(const struct encoder *e)
 	return e->blocksize + STREAM_CSIZE * (size_t)(e->split ? e->plan.typesize : 1);
 }
 
-/* Where the checksums of blocks are. */
+/* The offset of the table of checksums. */
 static size_t table_at(const struct encoder *e)
 {
 	return bstart_place(e->nblocks) + (e->dict.n ? CHUNK_DICT_SIZE + e->dict.n : 0);
@@ -212,12 +212,12 @@ static void store_copy(const struct encoder *e, struct buf *out)
 }
 
 /*
- * A chunk of typesize 1 may stand in a file beside chunks of items. Then the length of its blocks
- * must be no multiple of an item, or the reference writes past its buffers (FORMAT.md 18);
- * e->blocksize is none, and what is made of it here must not become one. A prime number is no
- * multiple of anything. 16 KiB is one only of items that are powers of two; of these every power of
- * two above CHUNK_MAX_TYPESIZE is one as well, so that where e->blocksize is such a power, and no
- * multiple, 16 KiB is none either.
+ * The block size for stored blocks. A chunk of typesize 1 may be in a file with chunks of items.
+ * Then its block size must not be a multiple of the item size, or the reference writes past its
+ * buffers (FORMAT.md 18). e->blocksize is not, and the result must not become one. A prime number
+ * is no multiple of any. 16 KiB is a multiple only of items that are powers of two; but of those,
+ * every power of two above CHUNK_MAX_TYPESIZE is a multiple, too: if e->blocksize is such a power,
+ * and not a multiple, neither is 16 KiB.
  */
 static uint64_t store_block(const struct encoder *e)
 {
@@ -230,7 +230,7 @@ static uint64_t store_block(const struct encoder *e)
 	return even ? STORE_EVEN : STORE_PRIME;
 }
 
-/* Decides how the bytes are stored in blocks; *plain becomes their pipeline. False: as a copy. */
+/* Plans storing the bytes in blocks, with *plain as their pipeline. False: store a plain copy. */
 static bool plan_store(const struct encoder *e, struct encoder *blocks, struct pipeline *plain)
 {
 	*plain = *e->p;
@@ -312,8 +312,8 @@ void encoder_finish(const struct encoder *e, struct buf *out)
 }
 
 /*
- * True: without filters, blocks that no codec has shrunk are already in the form in which they
- * would be stored, and need not be copied and summed again.
+ * True: without filters, blocks that the codec could not shrink already have their stored form, and
+ * need not be copied and summed again.
  */
 static bool stores_as_it_is(const struct encoder *e)
 {

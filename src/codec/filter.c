@@ -33,7 +33,7 @@ const struct filter *filter_by_name(struct view name)
 	return NULL;
 }
 
-/* FORMAT.md 1.4: numbers of the library's plug-ins, and from where on users have theirs. */
+/* FORMAT.md 1.4: numbers of the library's plug-ins, and the first number for users. */
 enum { FILTER_NDCELL = 32, FILTER_NDMEAN = 33, FILTER_USER_FIRST = 160 };
 
 int filter_refuse(unsigned id)

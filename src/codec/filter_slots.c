@@ -3,12 +3,12 @@
 #include "codec/filter.h"
 
 /*
- * The reference's Python reads filter parameters as signed, and does not open frames with larger
- * ones.
+ * The reference's Python reads filter parameters as signed bytes, and cannot open frames with
+ * larger ones.
  */
 #define NOTED_MAX INT8_MAX
 
-/* True: the filter does the same whatever its parameter is. */
+/* True: the filter ignores its parameter. */
 static bool is_free(uint8_t filter)
 {
 	return filter == FILTER_BITSHUFFLE || filter == FILTER_DELTA;
@@ -51,6 +51,6 @@ bool filters_need_item(const uint8_t filter[static FILTER_SLOTS],
 	for (unsigned i = 0; i < FILTER_SLOTS; i++)
 		if ((filter[i] == FILTER_BYTEDELTA || filter[i] == FILTER_BYTEDELTA_OLD) &&
 		    meta[i] == 0)
-			return true; /* 0 channels: as many as an item has bytes */
+			return true; /* 0 channels: as many as bytes in an item */
 	return false;
 }

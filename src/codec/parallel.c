@@ -7,23 +7,23 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* A chunk has few blocks, and there may be several readers. */
+/* More are not useful: a chunk has few blocks, and there may be several callers. */
 #define HELPERS_MAX 16u
 
-#define SLOTS_KEEP (2u << 20) /* larger ones are given back after each chunk */
+#define SLOTS_KEEP (2u << 20) /* larger ones are freed after each chunk */
 
-/* Work in `n` parts, each of which goes to whoever is free. */
+/* Work in `n` parts, each taken by the next free thread. */
 struct task {
 	int (*part)(struct task *t, struct scratch *s, uint32_t i);
 	uint32_t n;
-	atomic_uint next;   /* first part that nobody has taken                */
+	atomic_uint next;   /* the first part not taken yet                    */
 	atomic_uint failed; /* the lowest part that failed; n: none            */
 	union {
 		struct {
 			const struct chunk *c;
 			struct run run;
 			struct view stored;
-			uint32_t from; /* where `stored` begins in the chunk */
+			uint32_t from; /* offset of `stored` in the chunk */
 			struct span dst;
 		} decode;
 		struct {
@@ -40,12 +40,12 @@ struct parallel {
 	struct pool *pool;
 	parallel_scratch_fn *scratch;
 	pthread_mutex_t lock;
-	pthread_cond_t quiet;  /* nobody is active any more, or no job is queued */
+	pthread_cond_t quiet;  /* `active` has become 0 */
 	struct task *task;     /* under lock; NULL: nothing to do                */
 	unsigned active;       /* under lock; helpers inside the task            */
-	unsigned nqueued;      /* under lock; jobs that the pool still holds     */
+	unsigned nqueued;      /* under lock; jobs still queued in the pool      */
 	unsigned nhelpers;
-	struct buf slots, parts; /* encoded blocks on their way to their places  */
+	struct buf slots, parts; /* encoded blocks before they are put together  */
 	struct helper {
 		struct pool_job job;
 		struct parallel *owner;
@@ -80,7 +80,7 @@ static void help(struct pool_job *job)
 	struct scratch *s = t ? p->scratch() : NULL;
 	if (s)
 		take_parts(t, s);
-	/* Holds the lock to the end: parallel_close frees the memory that it is in. */
+	/* Signals with the lock held: parallel_close frees *p once it gets the lock. */
 	pthread_mutex_lock(&p->lock);
 	if (!--p->active)
 		pthread_cond_signal(&p->quiet);
@@ -118,7 +118,7 @@ void parallel_close(struct parallel *p)
 	mem_free(p);
 }
 
-/* Helpers that an earlier task never needed are still queued and will do for this one. */
+/* Helpers still queued from an earlier task will serve this one. */
 static void call_helpers(struct parallel *p, struct task *t)
 {
 	pthread_mutex_lock(&p->lock);
@@ -136,8 +136,8 @@ static void call_helpers(struct parallel *p, struct task *t)
 }
 
 /*
- * Runs all parts. If some fail, the lowest one counts, and its note has to be in this thread: so
- * that part is done again here; and the parts behind it, should it succeed now.
+ * Runs all parts. If some fail, the lowest one counts, and its error note has to be this thread's:
+ * so that part is done again here, and all after it, should it succeed now.
  */
 static int run_task(struct parallel *p, struct scratch *s, struct task *t)
 {
@@ -178,7 +178,7 @@ int parallel_decode(struct parallel *p, const struct chunk *c, struct run run, s
 	t.decode.c = c;
 	t.decode.run = run;
 	t.decode.stored = stored;
-	t.decode.from = chunk_extent(c, run).off; /* looks at all blocks */
+	t.decode.from = chunk_extent(c, run).off; /* takes a pass over all blocks */
 	t.decode.dst = dst;
 	return run_task(p, s, &t);
 }
@@ -201,7 +201,7 @@ static int encode_part(struct task *t, struct scratch *s, uint32_t i)
 	return 0;
 }
 
-/* Moves blocks from their slots to their places. False: encoder_store is not larger. */
+/* Moves blocks from their slots into place. False: encoder_store would not be larger. */
 static bool put_together(const struct task *t, struct buf *out)
 {
 	const struct encoder *e = t->encode.e;
@@ -246,7 +246,7 @@ int parallel_encode(struct parallel *p, const struct pipeline *pl, struct view s
 	TRY(encoder_plan(&e, s, pl, src));
 	if (pl->use_dict || e.nblocks < 2 || encoder_wants_store(&e))
 		return chunk_encode(s, pl, src, out);
-	int rc = encoder_init(&e, s, pl, src); /* looks at the bytes, as chunk_encode does */
+	int rc = encoder_init(&e, s, pl, src); /* this time with a look at the bytes */
 	if (!rc)
 		rc = encode_blocks(p, &e, out);
 	scratch_done(s);

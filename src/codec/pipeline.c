@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #define TYPESIZE_MAX CHUNK_MAX_BLOCKSIZE
-#define LIST_MAX 100 /* for the names of all codecs, or all filters */
+#define LIST_MAX 100 /* room for the names of all codecs, or all filters */
 
 void pipeline_default(struct pipeline *p)
 {
@@ -30,7 +30,7 @@ static int check_filters(const struct pipeline *p, struct err_reason *why)
 {
 	uint32_t typesize = p->typesize > CHUNK_MAX_TYPESIZE ? 1 : p->typesize;
 	unsigned n = 0, deltas = 0;
-	bool deep = false; /* the reference undoes it wrongly before another: FORMAT.md 18 */
+	bool deep = false; /* the reference undoes such a delta wrongly: FORMAT.md 18 */
 	for (unsigned i = 0; i < FILTER_SLOTS; i++) {
 		if (p->filter[i] == FILTER_NONE)
 			continue;
@@ -70,7 +70,7 @@ int pipeline_check(const struct pipeline *p, struct err_reason *why)
 	return check_filters(p, why);
 }
 
-/* One term of the text: a name, and a number where a colon follows. */
+/* One term of the text: a name, optionally with a colon and a number. */
 struct term {
 	struct view name;
 	bool has_number;
@@ -85,7 +85,7 @@ static int read_term(const char **text, struct term *t)
 	if (**text == ':') {
 		const char *from = *text + 1;
 		char *end;
-		if (!strchr("-0123456789", *from)) /* strtol takes a space and a plus, too */
+		if (!strchr("-0123456789", *from)) /* strtol would accept spaces and a plus */
 			return -EINVAL;
 		t->has_number = true;
 		t->number = strtol(from, &end, 10);
@@ -101,7 +101,7 @@ static bool term_is(const struct term *t, const char *name)
 	return t->name.n == strlen(name) && !memcmp(t->name.p, name, t->name.n);
 }
 
-/* Adds to a list of names in `list`, as far as there is room. */
+/* Appends a name to `list`, as far as there is room. */
 static void list_add(char *list, size_t room, const char *name)
 {
 	size_t n = strlen(list);
@@ -153,7 +153,7 @@ static int take_codec(struct pipeline *p, const struct term *t, struct err_reaso
 	return 0;
 }
 
-/* p->typesize is 0 until a term has named one. */
+/* p->typesize is 0 until a term names one. */
 static int take_typesize(struct pipeline *p, long number, struct err_reason *why)
 {
 	if (number < 1)
@@ -184,7 +184,7 @@ static int take_filter(struct pipeline *p, const struct term *t, unsigned slot,
 	return 0;
 }
 
-/* The last slots hold them, as in the reference: nothing depends on it but habit. */
+/* Moves filters to the last slots, as in the reference: a mere convention. */
 static void slots_align(struct pipeline *p, unsigned n)
 {
 	unsigned shift = FILTER_SLOTS - n;
@@ -232,7 +232,7 @@ __attribute__((format(printf, 2, 3))) static void print(char out[static PIPELINE
 void pipeline_format(const struct pipeline *p, char out[static PIPELINE_TEXT_MAX])
 {
 	const struct codec *codec = codec_by_id(p->codec);
-	bool said = p->typesize == 1; /* the typesize need not be named, or has been */
+	bool said = p->typesize == 1; /* the typesize has been named, or need not be */
 	out[0] = 0;
 	for (unsigned i = 0; i < FILTER_SLOTS; i++) {
 		const struct filter *f = filter_by_id(p->filter[i]);

@@ -6,9 +6,7 @@
 
 #define WORK_KEEP (1u << 20)
 
-/*
- * Enough for a chunk of the usual size. More is not kept, since there may be two dozen threads.
- */
+/* Enough for a chunk of default size. More is not kept, since there may be two dozen threads. */
 #define STAGE_KEEP ((1u << 20) + (64u << 10))
 
 int scratch_open_cpu(struct scratch **out, unsigned cpu)

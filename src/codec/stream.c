@@ -2,17 +2,17 @@
 
 #include <assert.h>
 
-#define RUN_TOKEN 1 /* the byte behind the csize word of a run */
+#define RUN_TOKEN 1 /* the byte after the csize word of a run */
 
-/* Of fewer bytes no codec saves any that its own framing does not cost. */
+/* With fewer bytes no codec saves more than its framing costs. */
 #define CODE_MIN 16
 
-/* What a payload must save at least, as a shift: less than 1/128 is not worth a reader's time. */
+/* The least that a payload must save, as a shift: under 1/128 is not worth a reader's time. */
 #define SPARE_SHIFT 7
 
 /*
- * Cuts are applied if a piece has this many bytes on average: the last, shorter block of a chunk
- * may have too few for separate tables.
+ * Cuts are applied if pieces have at least this many bytes on average: the last, shorter block of a
+ * chunk may have too few for separate tables.
  */
 #define CUT_MIN 256
 
@@ -88,8 +88,8 @@ struct view stream_plain(struct cursor *in, size_t n)
 }
 
 /*
- * True: all bytes are equal, that is, each equals its neighbour. libc compares as wide as the
- * machine can.
+ * True: all bytes are equal, that is, each equals its neighbour. memcmp compares in the widest
+ * registers.
  */
 static bool is_run(struct view v)
 {
@@ -114,7 +114,7 @@ ssize_t stream_put_plain(struct view src, struct span dst)
 	return (ssize_t)(STREAM_CSIZE + src.n);
 }
 
-/* Where the payload of n bytes may be. One of exactly n bytes would read as plain ones. */
+/* The room for a payload of n source bytes. One of exactly n bytes would be read as plain bytes. */
 static struct span room_of(struct span dst, size_t n)
 {
 	size_t most = n - 1 - (n >> SPARE_SHIFT);
@@ -129,7 +129,7 @@ ssize_t stream_encode(const struct stream_coder *sc, struct view src, struct spa
 	if (is_run(src)) {
 		put_le32(dst.p, -(uint32_t)src.p[0]);
 		dst.p[STREAM_CSIZE] = RUN_TOKEN;
-		return src.p[0] ? STREAM_CSIZE + 1 : STREAM_CSIZE; /* zeros have no token */
+		return src.p[0] ? STREAM_CSIZE + 1 : STREAM_CSIZE; /* a run of zeros has no token */
 	}
 	struct span room = room_of(dst, src.n);
 	ssize_t n = 0;

@@ -8,7 +8,7 @@
 #ifdef HAVE_LIBDEFLATE
 #include <libdeflate.h>
 
-/* It cannot be asked at run time. */
+/* Its version is only known at compile time. */
 static const char *libdeflate_version(void)
 {
 	return LIBDEFLATE_VERSION_STRING;

@@ -36,7 +36,7 @@ static int load_ref(const struct stored *st, struct scratch *s, struct chunk *c)
 
 /*
  * Bytes that chunk_parse allocates per block, at most: where it begins and ends, and a third
- * number: its checksum, its decoded offset, or its rank by offset.
+ * number: its checksum, its decoded offset, or an entry in a list of sorted offsets.
  */
 #define TABLES 12
 

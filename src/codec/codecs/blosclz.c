@@ -5,8 +5,7 @@
  *      ttt hhhhh [255 ... e] lo         match: length from t (and the bytes e), distance from h, lo
  *      ttt 11111 [255 ... e] 255 d d    match further back than 8191
  *
- * The first byte is always a literal run, whatever its top bits; the last
- * operation is one too.
+ * The first operation is always a literal run, whatever its top bits, and so is the last one.
  */
 #include "base/buf.h"
 #include "codec/codec.h"
@@ -16,7 +15,7 @@
 
 #include <assert.h>
 
-/* The farthest match in two bytes, and in four; from so many bytes on its length takes others. */
+/* The farthest match in two bytes, and in four; from MORE_LEN on, the length takes extra bytes. */
 #define NEAR_MAX 8191u
 #define FAR_MAX 73727u
 #define MORE_LEN 9u
@@ -24,7 +23,7 @@
 /*
  * ---- decoder ----
  *
- * Copies go in pieces of 16 and may read and write too far, as long as WIDE_SLACK bytes are left.
+ * Copies are in pieces of 16, and overshoot as long as WIDE_SLACK bytes are left.
  */
 
 struct reader {
@@ -82,7 +81,7 @@ static bool read_match(struct reader *r, unsigned op, size_t *len, size_t *dist)
 {
 	size_t n = (op >> 5) + 2;
 	unsigned e = 255;
-	/* A literal run must follow, so that every byte read here has another behind it. */
+	/* A literal run must follow, so each byte read here must have another after it. */
 	while (op >> 5 == 7 && e == 255) {
 		if (r->in_end - r->in < 2)
 			return false;
@@ -103,7 +102,7 @@ static bool read_match(struct reader *r, unsigned op, size_t *len, size_t *dist)
 	return true;
 }
 
-/* The first n bytes at least; all of a stream is all that it has, not less. */
+/* Decodes at least the first n bytes; with n == dst.n, exactly dst.n or an error. */
 ALWAYS_INLINE int decode_first(struct view src, struct span dst, size_t n)
 {
 	struct reader r = {src.p, src.p + src.n, dst.p, dst.p, dst.p + dst.n};
@@ -143,17 +142,17 @@ static bool blosclz_decode_front(void *state, struct view src, struct span dst, 
 /* ---- encoder ---- */
 
 #define HASH_LOG_MAX 14
-#define CHAIN (1u << 16) /* places that a chain remembers, a power of two: farther ones are lost */
-#define NICE_LEN 256u    /* a match as good as any: the search ends */
-#define RUN 32u          /* literals behind one byte */
-#define TAIL 12u         /* no match starts in the last bytes: room for wide reads, a literal end */
+#define CHAIN (1u << 16) /* positions that a chain remembers, a power of two */
+#define NICE_LEN 256u    /* long enough: the search ends */
+#define RUN 32u          /* literals after one byte */
+#define TAIL 12u         /* no match starts in the last bytes: for wide reads, and final literals */
 
-#define STREAM_MAX (1u << 30) /* bytes; no block has as many */
+#define STREAM_MAX (1u << 30) /* bytes; more than any block */
 
 /*
- * Positions are counted on over all streams that a state has seen: what an
- * earlier stream left in the tables is then simply too far back, and nothing
- * is cleared between streams. Position 0 is of none: an empty slot of a table.
+ * Positions keep counting over all streams of a state: entries left in the tables by an earlier
+ * stream are then simply too far back, and nothing is cleared between streams. Position 0 marks an
+ * empty slot.
  */
 struct state {
 	uint32_t base; /* position of the current stream's first byte */
@@ -162,11 +161,11 @@ struct state {
 };
 
 struct effort {
-	uint8_t hash_log; /* 2^12 places stay in L1: twice as fast as 2^14, 1 % larger */
-	uint8_t skip;  /* after 2^skip misses the search starts to leap     */
-	uint8_t depth; /* candidates looked at by way of the chain; 1: encode_fast, without it */
+	uint8_t hash_log; /* 2^12 slots stay in L1: twice as fast as 2^14, 1 % larger */
+	uint8_t skip;  /* after 2^skip misses the search starts to skip bytes */
+	uint8_t depth; /* candidates tried in the chain; 1: encode_fast, without a chain */
 	bool lazy;     /* try the next byte before taking a match           */
-	uint8_t least; /* percent that the probe must have of its coded form, see worth_it */
+	uint8_t least; /* least ratio of the probe, in percent: worth_it */
 };
 
 static const struct effort efforts[10] = {
@@ -180,7 +179,7 @@ struct writer {
 	struct state *st;
 	const struct effort *effort;
 	const uint8_t *src, *src_end;
-	const uint8_t *match_end; /* matches stop here: literals come last  */
+	const uint8_t *match_end; /* matches end here: the last bytes are literals */
 	uint8_t *out, *out_end;
 };
 
@@ -188,7 +187,7 @@ struct match {
 	size_t len, dist;
 };
 
-/* Bytes that a match spares; a far one costs two more. At most 0: not worth it. */
+/* The bytes saved by a match; a far one costs two more. At most 0: not worth it. */
 static inline int match_gain(struct match m)
 {
 	return (int)(m.len > 0xFFFFF ? 0xFFFFF : m.len) - (m.dist > NEAR_MAX ? 6 : 3);
@@ -201,7 +200,7 @@ static inline uint32_t chain_put(struct writer *w, const uint8_t *p)
 	uint32_t pos = st->base + (uint32_t)(p - w->src);
 	uint32_t *slot = &st->head[hash_four(p, w->effort->hash_log)];
 	uint32_t before = *slot;
-	if (before == pos) /* a lazy look has been here */
+	if (before == pos) /* entered already, by a lazy search */
 		return st->chain[pos & (CHAIN - 1)];
 	*slot = pos;
 	st->chain[pos & (CHAIN - 1)] = before;
@@ -236,7 +235,7 @@ static inline struct match find_match(struct writer *w, const uint8_t *p)
 
 static bool put_literals(struct writer *w, const uint8_t *p, size_t n)
 {
-	/* Whole runs by wide copies; the room for one more than there is absorbs the last. */
+	/* Whole runs by wide copies; the room for one more run absorbs the last. */
 	if ((size_t)(w->out_end - w->out) >= n + n / RUN + 2 + RUN &&
 	    (size_t)(w->src_end - p) >= n + RUN) {
 		uint8_t *out = w->out;
@@ -288,7 +287,7 @@ static bool put_match(struct writer *w, struct match m)
 	return true;
 }
 
-/* Enters the bytes that a match jumps over. */
+/* Enters the positions inside a match. */
 static void chain_fill(struct writer *w, const uint8_t *from, const uint8_t *to)
 {
 	const uint8_t *last = w->match_end - 4, *end = to < last ? to : last;
@@ -317,8 +316,8 @@ static bool encode_thoroughly(struct writer *w)
 		}
 		misses = 0;
 		/*
-		 * A leap may have passed over its start. (As a function shared with encode_fast it
-		 * costs either of them up to 1 % of its instructions.)
+		 * The search may have skipped its start. (Sharing this as a function with
+		 * encode_fast costs either up to 1 % more instructions.)
 		 */
 		while (p - 1 > lit && (size_t)(p - w->src) > m.dist && p[-1] == *(p - 1 - m.dist)) {
 			p--;
@@ -333,13 +332,13 @@ static bool encode_thoroughly(struct writer *w)
 	return put_literals(w, lit, (size_t)(w->src_end - lit));
 }
 
-/* Bytes that a match must have at least: shorter ones cost about what they spare. */
+/* The shortest match: shorter ones cost about what they save. */
 #define SHORTEST 7u
 
 /*
- * Distance to the newest place with the same hash; enters p. What an earlier stream
- * left there is no place in this one and becomes 1, which is as good as any other and spares
- * the search a branch that nothing can predict. p is not the first byte.
+ * The distance to the newest position with the same hash; enters p. Entries of an earlier stream
+ * are out of reach, and become 1, which is as good a guess as any, and saves the search an
+ * unpredictable branch. p is not the first byte.
  */
 static inline uint32_t fast_put(struct state *st, const struct writer *w, const uint8_t *p,
 				unsigned log)
@@ -351,13 +350,13 @@ static inline uint32_t fast_put(struct state *st, const struct writer *w, const 
 	return dist - 1 < reach ? dist : 1;
 }
 
-/* True: at least SHORTEST bytes at p are those `dist` before. */
+/* True: at least SHORTEST bytes at p equal those `dist` before. */
 static inline bool fast_matches(const uint8_t *p, uint32_t dist)
 {
 	return (get_le64(p) ^ get_le64(p - dist)) << (64 - 8 * SHORTEST) == 0;
 }
 
-/* The first match found is taken. */
+/* Greedy: takes the first match found. */
 static bool encode_fast(struct writer *w)
 {
 	struct state *st = w->st;
@@ -392,16 +391,16 @@ static bool encode_fast(struct writer *w)
 }
 
 /*
- * A stream that hardly shrinks costs its readers more than it spares, and is left plain
- * soon: a window in its second half is parsed with nothing written. From level 3 on the
- * percentages (effort.least) are the reference's, so that both give up on the same data; of
- * levels 1 and 2 it asks 200 and 150.
+ * A stream that hardly shrinks costs its readers more than it saves, and is soon given up: a window
+ * in its second half is parsed as a probe, writing nothing. From level 3 on the percentages
+ * (effort.least) are the reference's, so both give up on the same data; for levels 1 and 2 it has
+ * 200 and 150.
  */
 #define PROBE 16384u
 #define PROBE_LOG 12
-#define PROBE_SKIP 5 /* noise is known as such without a look at every byte */
+#define PROBE_SKIP 5 /* noise is recognised without looking at every byte */
 
-/* Bytes of n literals, and of a match, which is taken for a near one: as they are put above. */
+/* The encoded length of n literals, and of a match, assumed near: as written above. */
 static inline size_t literals_cost(size_t n)
 {
 	return n + n / RUN + 1;
@@ -412,7 +411,7 @@ static inline size_t match_cost(size_t len)
 	return len >= MORE_LEN ? 3 + (len - MORE_LEN) / 255 : 2;
 }
 
-/* About how many bytes these n would take. */
+/* Estimates the encoded length of n bytes. */
 static size_t probe_cost(struct state *st, const uint8_t *src, size_t n)
 {
 	const uint8_t *p = src + 1, *lit = src, *end = src + n, *stop = end - TAIL;
@@ -426,7 +425,7 @@ static size_t probe_cost(struct state *st, const uint8_t *src, size_t n)
 		}
 		misses = 0;
 		size_t len = SHORTEST + equal_bytes(p + SHORTEST, p - dist + SHORTEST, end);
-		cost += (size_t)(p - lit) + 1 + match_cost(len); /* seldom more than one run */
+		cost += (size_t)(p - lit) + 1 + match_cost(len); /* mostly one run */
 		p += len;
 		lit = p;
 	}
@@ -445,7 +444,7 @@ static bool encode_all(struct writer *w)
 	return w->effort->depth > 1 ? encode_thoroughly(w) : encode_fast(w);
 }
 
-/* Counts from 1 again if positions of n bytes and of their probe might not fit 32 bits. */
+/* Restarts positions at 1 if those of n bytes and of their probe might not fit 32 bits. */
 static void make_positions(struct state *st, size_t n)
 {
 	_Static_assert(PROBE <= FAR_MAX, "those of the probe");

@@ -1,6 +1,6 @@
 /*
- * LZ4, FORMAT.md 6.2: raw blocks. Both directions are ours (the search is in lz4_fast.c); with a
- * dictionary they are the library's.
+ * LZ4, FORMAT.md 6.2: raw blocks. Both directions are our own (the encoder is in lz4_fast.c),
+ * except with a dictionary, where we use the library.
  */
 #include "base/buf.h"
 #include "codec/codec.h"
@@ -13,7 +13,7 @@
 
 struct state {
 	LZ4_stream_t work;
-	LZ4_stream_t primed; /* `work` as it is after loading the dictionary */
+	LZ4_stream_t primed; /* `work` right after loading the dictionary */
 	bool has_dict;
 	ssize_t (*put)(struct lz4_table *t, int level, struct view src, struct span dst);
 	struct lz4_table table;
@@ -34,7 +34,7 @@ static ssize_t lz4_encode(void *state, int level, struct view src, struct span d
 {
 	struct state *st = state;
 	if (st->has_dict) {
-		/* Loading hashes the whole dictionary; a copy of the table does not. */
+		/* Loading would hash the whole dictionary; copying the state is cheaper. */
 		st->work = st->primed;
 		return LZ4_compress_fast_continue(&st->work, (const char *)src.p, (char *)dst.p,
 						  (int)src.n, (int)dst.n, 10 - level);
@@ -43,13 +43,13 @@ static ssize_t lz4_encode(void *state, int level, struct view src, struct span d
 }
 
 /*
- * The decoder is ours: the reference decodes with a newer library than distributions have, and this
- * one is some percent faster than theirs.
+ * The decoder is our own: the reference has a newer library than distributions do, and this decoder
+ * is a few percent faster than theirs.
  *
- * A sequence is a token, literals, a distance of two bytes, and a match. The token has four bits of
- * either length; 15 goes on in bytes of 255 and a last smaller one. decode_wide does all sequences
- * that have room around them, in copies that may read and write too far; decode_exact does one at
- * a time and checks every byte.
+ * A sequence is a token, literals, a distance of two bytes, and a match. The token has four bits
+ * for each length; 15 is continued by bytes of 255 and a final smaller one. decode_wide does all
+ * sequences with enough room around them, with copies that overshoot; decode_exact does one at a
+ * time and checks every byte.
  */
 struct reader {
 	const uint8_t *in, *in_end;
@@ -57,21 +57,24 @@ struct reader {
 };
 
 /*
- * Bytes that the wide path wants to have left, in front of a token and behind a length that it has
- * read. Of literals it copies 64, where there may be just 15: 49 too many. A token, 14 literals
- * copied as 16, a distance and a byte of length are fewer.
+ * The input that the wide path needs at a token, and after literals whose length it has read. It
+ * copies at least 64 literals, where there may be only 15: 49 too many. A token, 14 literals copied
+ * as 16, a distance and a byte of length are fewer.
  */
 #define IN_MARGIN 56
 
-/* The same of the output: copies of 64 for 15 literals or a match of 19, loops of 32 at a time. */
+/*
+ * The same for the output: copies of 64 for 15 literals or a match of 19, and loops of 32 at a
+ * time.
+ */
 #define OUT_MARGIN 96
 
-#define LENGTH_MORE 15u /* the length in a token that goes on behind it */
+#define LENGTH_MORE 15u /* a length in a token that is continued after it */
 
-/* Literals up to so many are copied here: the C library's branches by length are never foreseen. */
+/* Up to this many literals are copied here: memcpy's branches on the length are unpredictable. */
 #define LITERALS_HERE 512u
 
-/* The bytes behind a length of 15; false: the input ends first. */
+/* Reads the extra bytes of a length; false: the input ends first. */
 static inline bool read_length(struct reader *r, size_t *n)
 {
 	unsigned e;
@@ -84,7 +87,7 @@ static inline bool read_length(struct reader *r, size_t *n)
 	return true;
 }
 
-/* The same where a byte is known to be there. */
+/* The same if one byte is known to be there. */
 static inline bool read_more(struct reader *r, size_t *n)
 {
 	unsigned e = *r->in++;
@@ -92,7 +95,7 @@ static inline bool read_more(struct reader *r, size_t *n)
 	return e < 255 || read_length(r, n);
 }
 
-/* Literals of any length while there is room to be careless; false: not here. */
+/* Literals of any length, if there is room to overshoot; false: use the exact path. */
 static inline bool long_literals(struct reader *r, size_t n)
 {
 	if (n + IN_MARGIN > (size_t)(r->in_end - r->in) ||
@@ -158,14 +161,14 @@ static inline void long_match(struct reader *r, size_t n, size_t dist)
 }
 
 /*
- * 18 bytes from `dist` before, of which the caller keeps as many as it needs: whatever the
- * distance, and without a branch that depends on the length.
+ * Copies 18 bytes from `dist` before, of which the caller keeps as many as it needs: for any
+ * distance, and without branching on the length.
  */
 static inline void short_match(uint8_t *out, size_t dist)
 {
 	/*
-	 * By distance, where a pattern of less than 8 bytes goes on: steps forward after its first
-	 * four bytes, then back after eight, so that whole words can be read from it.
+	 * For distances below 8: where to continue reading the pattern, as steps forward after the
+	 * first four bytes, then back after eight, so that whole words can be read.
 	 */
 	static const uint8_t first[8] = {0, 1, 2, 1, 0, 4, 4, 4};
 	static const int8_t second[8] = {0, 0, 0, -1, -4, 1, 2, 3};
@@ -187,14 +190,17 @@ static inline void short_match(uint8_t *out, size_t dist)
 	memcpy(out + 16, from + 8, 2);
 }
 
-/* Where the wide path stopped: in front of a token, or inside a sequence, before its literals. */
+/* Where the wide path stopped: before a token, or inside a sequence, before its literals. */
 struct halt {
 	bool inside;
 	unsigned token;
 	size_t literals;
 };
 
-/* Sequences as long as there is room around them, and none behind `enough`. False: nonsense. */
+/*
+ * Decodes sequences while there is room around them, and the output is not beyond `enough`. False:
+ * invalid input.
+ */
 static bool decode_wide(struct reader *rd, uint8_t *enough, struct halt *at)
 {
 	struct reader r = *rd;
@@ -243,7 +249,10 @@ static bool decode_wide(struct reader *rd, uint8_t *enough, struct halt *at)
 	return fine;
 }
 
-/* One sequence, from where the wide path stopped. The last one of a stream is literals alone. */
+/*
+ * Decodes one sequence, from where the wide path stopped. The last one of a stream has only
+ * literals.
+ */
 static bool decode_exact(struct reader *r, const struct halt *at)
 {
 	unsigned token = at->token;
@@ -271,7 +280,7 @@ static bool decode_exact(struct reader *r, const struct halt *at)
 	return exact_match(r, len, dist) && r->in != r->in_end;
 }
 
-/* Until the input ends, or there is output behind `enough`. */
+/* Decodes until the input ends, or the output is beyond `enough`. */
 static bool decode_until(struct reader *r, uint8_t *enough)
 {
 	do {
@@ -308,7 +317,7 @@ static int lz4_decode(void *state, struct view src, struct span dst, const struc
 	return 0;
 }
 
-/* There is no trainer, and without one what comes first is as good as anything else. */
+/* There is no trainer for LZ4, and the first samples are as good as any. */
 static ssize_t lz4_dict_make(struct view samples, size_t nsamples, struct span dict)
 {
 	size_t n = samples.n < dict.n ? samples.n : dict.n;

@@ -2,23 +2,23 @@
 #include "codec/codecs/lz4_format.h"
 #include "codec/match.h"
 
-/* Built twice, as it gains by instructions for bits. */
+/* Built twice, since it gains by bit manipulation instructions. */
 #ifndef LZ4_FAST
 #define LZ4_FAST lz4_fast
 #endif
 
-#define NEAR_MAX (64u << 10) /* longest stream whose places fit 16 bits */
+#define NEAR_MAX (64u << 10) /* the longest stream whose positions fit 16 bits */
 
 #define SHORTEST 5u
 
-/* Of a longer stream five bytes behind so many literals are not worth a sequence. */
+/* In longer streams, a match of five bytes after this many literals is not worth a sequence. */
 #define LITERALS_WORTH 20
 
 /*
- * A search leaps over as many bytes as a 64th of this, which grows by one each time it finds
- * nothing. At level 5, where the library leaps over five bytes at first, it is a little over three,
- * of long streams a little under four; to look at every fourth byte would be bad for what has items
- * of four and eight.
+ * The first step of a search in 64ths of a byte, which grows by one each time nothing is found. At
+ * level 5, where the library starts with steps of five bytes, it is a little over three, and a
+ * little under four in long streams; steps of exactly four would be bad for items of four and eight
+ * bytes.
  */
 static unsigned first_leap(int level, bool near)
 {
@@ -28,8 +28,9 @@ static unsigned first_leap(int level, bool near)
 #define LEAP_SHIFT 6
 
 /*
- * Behind a match a search goes on with the leap that it had, less a quarter of a byte: where
- * matches were rare, they will be. More than two bytes are not kept, as better planes may follow.
+ * After a match a search goes on with the step that it had, less a quarter of a byte: where matches
+ * were rare, they will remain so. But no more than two bytes above the first step are kept, since
+ * better planes may follow.
  */
 #define LEAP_KEPT 128
 #define LEAP_LESS 16
@@ -41,7 +42,7 @@ ALWAYS_INLINE unsigned leap_behind(unsigned leap, unsigned first)
 }
 
 struct writer {
-	const uint8_t *lit; /* first byte that is not written */
+	const uint8_t *lit; /* first byte not written yet */
 	uint8_t *out, *out_end;
 };
 
@@ -51,8 +52,8 @@ struct match {
 };
 
 /*
- * Enters p and returns the last place of its hash; the
- * first byte of the stream where there was none.
+ * Enters p and returns the last position with its hash, or the first byte of the stream if there
+ * was none.
  */
 ALWAYS_INLINE const uint8_t *enter(struct lz4_table *t, const uint8_t *src, const uint8_t *p,
 				   const bool near)
@@ -70,7 +71,10 @@ ALWAYS_INLINE const uint8_t *enter(struct lz4_table *t, const uint8_t *src, cons
 	return src + before;
 }
 
-/* True: SHORTEST bytes or more at p are those at q. Then *m is the match; p is not near the end. */
+/*
+ * True: at least SHORTEST bytes at p and q are equal, and *m is the match. p must not be near the
+ * end.
+ */
 ALWAYS_INLINE bool match_at(const uint8_t *p, const uint8_t *q, const uint8_t *end, const bool near,
 			    struct match *m)
 {
@@ -84,15 +88,15 @@ ALWAYS_INLINE bool match_at(const uint8_t *p, const uint8_t *q, const uint8_t *e
 		m->len = bytes_before(differ);
 	else
 		m->len += equal_bytes(p + 8, q + 8, end);
-	/* One byte, again and again: most decoders are much faster at runs of the byte before. */
+	/* A run of one byte: most decoders are much faster with distance 1. */
 	if (p - q <= 8 && get_le64(p) == get_le64(p - 1))
 		m->from = p - 1;
 	return true;
 }
 
 /*
- * Literals in front of a match may belong to it. Eight are compared at once; more is rare, and not
- * even looked for where it cannot be.
+ * Literals before a match may belong to it. Eight are compared at once; more are rare, and not
+ * looked for where impossible.
  */
 ALWAYS_INLINE void extend_back(struct match *m, const uint8_t *lit, const uint8_t *src)
 {

@@ -1,13 +1,13 @@
 /*
- * LZ4HC: the streams of LZ4 (FORMAT.md 6.2), found with more effort. Levels 1 to 5 are searched
- * here, the thorough ones and dictionaries are the library's.
+ * LZ4HC: the streams of LZ4 (FORMAT.md 6.2), found with more effort. Levels 1 to 5 are our own;
+ * higher ones and dictionaries use the library.
  *
- * The table has rows of ROW places whose four bytes have the same hash. Of each place a row also
- * has a tag, eight more bits of that hash. All tags are compared at once and say which places to
- * look at: no chain is walked, and few looks are in vain. Places are kept by their low 16 bits.
- * What is left in a row from further back or from an earlier stream names a wrong distance; as
- * every candidate is compared with the bytes in front of it, that costs time and never truth, and
- * nothing is cleared between streams.
+ * The table has rows of ROW positions whose four bytes have the same hash. For each position a row
+ * also has a tag, eight more bits of that hash. All tags are compared at once to select candidates:
+ * no chain is walked, and few candidates fail. Only the low 16 bits of positions are kept. Entries
+ * from further back or from an earlier stream yield a wrong distance; since every candidate is
+ * compared with the actual bytes, that costs time but not correctness, and nothing is cleared
+ * between streams.
  */
 #include "base/buf.h"
 #include "codec/codec.h"
@@ -23,20 +23,20 @@
 #define ROW 16u
 #define ROWS_LOG 12
 #define OWN_LEVELS 5
-#define NICE_LEN 512u /* a match as good as any: the search ends */
+#define NICE_LEN 512u /* long enough: the search ends */
 
 /* One cache line each. */
 struct row {
 	uint8_t tag[ROW];
 	uint16_t place[ROW];
-	uint8_t newest; /* index of the last place that was entered */
+	uint8_t newest; /* index of the last position entered */
 	uint8_t pad[15];
 };
 
 struct state {
 	LZ4_streamHC_t work;
 	struct view dict;
-	struct row *row;      /* 1 << ROWS_LOG of them, inside the same allocation */
+	struct row *row;      /* 1 << ROWS_LOG of them, in the same allocation */
 };
 
 extern const struct codec codec_lz4;
@@ -48,16 +48,16 @@ struct match {
 
 struct finder {
 	struct state *st;
-	const uint8_t *src, *end; /* matches stop at end */
-	const uint8_t *next;      /* first place that is not in the table */
-	unsigned looks;           /* candidates a search compares at most */
+	const uint8_t *src, *end; /* matches end at `end` */
+	const uint8_t *next;      /* first position not entered yet */
+	unsigned looks;           /* the most candidates per search */
 };
 
 struct sink {
 	uint8_t *out, *end;
 };
 
-/* Twelve bits that choose the row, eight that tell its places apart. */
+/* Twelve bits for the row, and eight for the tag. */
 static inline uint32_t hash_of(const uint8_t *p)
 {
 	return hash_four(p, ROWS_LOG + 8);
@@ -71,7 +71,7 @@ static inline void enter(struct state *st, uint32_t hash, size_t at)
 	row->place[i] = (uint16_t)at;
 }
 
-/* Places of the row with this tag, a bit each, the newest lowest. */
+/* The positions of the row with this tag, as a bit mask, newest lowest. */
 static inline uint32_t candidates(const struct state *st, uint32_t hash)
 {
 	const struct row *row = &st->row[hash >> 8];
@@ -88,7 +88,7 @@ static inline uint32_t candidates(const struct state *st, uint32_t hash)
 	return (bits >> newest | bits << (ROW - newest)) & 0xFFFF;
 }
 
-/* All places up to p, p not included. */
+/* Enters all positions before p. */
 static inline void enter_up_to(struct finder *f, const uint8_t *p)
 {
 	for (; f->next < p; f->next++)
@@ -96,8 +96,8 @@ static inline void enter_up_to(struct finder *f, const uint8_t *p)
 }
 
 /*
- * The longest match around p, if longer than `least`: it may start as early as `low`. The nearest
- * of equals. p itself is entered.
+ * The longest match around p, if longer than `least`; it may start as early as `low`. Ties go to
+ * the nearest. Enters p.
  */
 static inline struct match find(struct finder *f, const uint8_t *p, const uint8_t *low,
 				size_t least)
@@ -115,7 +115,8 @@ static inline struct match find(struct finder *f, const uint8_t *p, const uint8_
 		if (dist - 1 >= at)
 			continue;
 		/*
-		 * A longer match has the two bytes at the end of the best one, wherever it starts.
+		 * A longer match must include the two bytes at the end of the best one, wherever it
+		 * starts.
 		 */
 		const uint8_t *q = p - dist, *edge = low + best_len - 1;
 		if (edge >= p && get_le16(edge) != get_le16(edge - dist))
@@ -141,28 +142,28 @@ static inline struct match find(struct finder *f, const uint8_t *p, const uint8_
 }
 
 /*
- * The parser weighs up to three overlapping matches, as the library's does, with the library's
- * numbers. When it has a match it looks for a longer one around the match's last two bytes, and
- * then for a third around the last three of that. A match that another one would cut to less than
- * three bytes is given up.
+ * The parser weighs up to three overlapping matches, like the library's, with the same constants.
+ * When it has a match it looks for a longer one around the match's last two bytes, and then for a
+ * third around the last three of that. A match that would be cut to less than three bytes is
+ * dropped.
  */
 #define OVERLAP_NEXT 2
 #define OVERLAP_THIRD 3
 #define STUMP_MIN 3
 
-/* A match not longer than this costs no byte for its length. */
+/* A match up to this length costs no extra byte. */
 #define CHEAP_LEN 18u
 
-/* The parser's view: matches that were found and not yet written. */
+/* The state of the parser. */
 struct parser {
 	struct finder f;
 	struct sink out;
-	const uint8_t *lit, *stop; /* first byte not written; last place where a match may start */
+	const uint8_t *lit, *stop; /* first byte not written; last possible start of a match */
 };
 
 static inline struct match find_behind(struct parser *ps, const struct match *m, size_t overlap)
 {
-	/* Its end is where the other one may have to start. */
+	/* The other match may have to start at this one's end. */
 	const uint8_t *end = m->at + m->len;
 	if (end > ps->stop)
 		return (struct match){end, 0, 0};
@@ -193,7 +194,10 @@ static inline void cut_end(struct match *m, const uint8_t *end)
 		m->len = (size_t)(end - m->at);
 }
 
-/* Where a and b overlap, a keeps what its token holds for nothing, as long as b remains a match. */
+/*
+ * Where a and b overlap, a keeps the length that is free in its token, as long as b remains a
+ * match.
+ */
 static inline void share(struct match *a, struct match *b)
 {
 	size_t len = a->len < CHEAP_LEN ? a->len : CHEAP_LEN;
@@ -205,10 +209,10 @@ static inline void share(struct match *a, struct match *b)
 }
 
 /*
- * a, and b that starts inside it or behind and is longer; it replaces a when it starts too early to
- * leave a match of it. A third match around the end of b decides what becomes of b: when it starts
- * at the end of a or before, b is not needed. Leaves the match that is to be looked at next in *a;
- * len 0: none.
+ * Settles a and b, a longer match that starts inside a or right after it. b replaces a if it starts
+ * too early to leave a match of a. Otherwise a third match, around the end of b, decides: if it
+ * starts at the end of a or before, b is not needed. Leaves the next match to consider in *a; len
+ * 0: none.
  */
 static bool settle(struct parser *ps, struct match *a, struct match b)
 {

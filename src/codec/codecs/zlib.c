@@ -1,6 +1,6 @@
 /*
- * Zlib, FORMAT.md 6.3: zlib-wrapped deflate. libdeflate does both directions
- * where it was found, about twice as fast; zlib itself otherwise.
+ * Zlib, FORMAT.md 6.3: zlib-wrapped deflate. Uses libdeflate for both directions if it was found,
+ * about twice as fast; otherwise zlib.
  */
 #include "base/buf.h"
 #include "codec/codec.h"
@@ -44,9 +44,7 @@ static int zlib_decode(void *state, struct view src, struct span dst, const stru
 	if (!st->decomp && !(st->decomp = libdeflate_alloc_decompressor()))
 		return -ENOMEM;
 	size_t used;
-	/*
-	 * Bytes behind the end of the stream are nobody's business; asking for `used` allows them.
-	 */
+	/* Asking for `used` allows bytes after the end of the stream. */
 	enum libdeflate_result rc = libdeflate_zlib_decompress_ex(st->decomp, src.p, src.n, dst.p,
 								  dst.n, &used, NULL);
 	return rc == LIBDEFLATE_SUCCESS ? 0 : CORRUPT("zlib stream", rc);
@@ -58,7 +56,7 @@ static int zlib_decode(void *state, struct view src, struct span dst, const stru
 
 struct state {
 	z_stream comp, decomp;
-	int level; /* of comp; 0: not made yet */
+	int level; /* of comp; 0: not created yet */
 	bool has_decomp;
 };
 

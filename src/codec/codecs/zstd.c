@@ -11,7 +11,7 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-/* Contexts are made on first use: a reader never pays for a compressor. */
+/* Contexts are created on first use: a reader never pays for a compressor. */
 struct state {
 	ZSTD_CCtx *cctx;
 	ZSTD_DCtx *dctx;
@@ -45,9 +45,9 @@ static void zstd_state_free(void *state)
 }
 
 /*
- * A context of up to this size is kept: blocks of up to 1 MiB need no larger one at any level, nor
- * do any at levels up to 5. To make such a one anew for each block took a third more processor time
- * at level 5; what larger ones cost is little beside what they do.
+ * A context of up to this size is kept: that is enough for blocks of up to 1 MiB at any level, and
+ * for any block at levels up to 5. Creating one for each block took a third more processor time at
+ * level 5; for larger ones it is small compared with the work.
  */
 #define CONTEXT_KEEP (20u << 20)
 
@@ -60,11 +60,11 @@ static void zstd_state_trim(void *state)
 	st->cctx = NULL;
 }
 
-#define KEPT_LEVEL_MAX 5 /* contexts have 9 MiB at most at level 4, 17 at level 5 */
+#define KEPT_LEVEL_MAX 5 /* contexts have at most 9 MiB at level 4, 17 at level 5 */
 
 /*
- * As ZSTD_sizeof_CCtx tells (1.5.4): tables follow the stream, 17 bytes for one of its bytes at
- * most, up to a size that each level has; but for the last one, where it is out of reach.
+ * By ZSTD_sizeof_CCtx (1.5.4): tables grow with the stream, at most 17 bytes per byte, up to a
+ * limit for each level; that of the last level is never reached.
  */
 static uint64_t zstd_encode_memory(int level, size_t n)
 {
@@ -77,34 +77,32 @@ static uint64_t zstd_encode_memory(int level, size_t n)
 	return bytes > CONTEXT_KEEP ? bytes : 0;
 }
 
-/* The library's level for ours, a pipeline's: FORMAT.md 6.4. */
+/* The library's level for a pipeline's level: FORMAT.md 6.4. */
 static int library_level(int level)
 {
 	return level >= PIPELINE_LEVEL_MAX ? ZSTD_maxCLevel() : 2 * level - 1;
 }
 
 /*
- * Numbers of levels in the comments and constants from here to tuning_of_planes, and in struct
- * tuning, are the library's: 5, 7 and 9 are a pipeline's 3, 4 and 5.
+ * From here to tuning_of_planes, levels in comments, constants and struct tuning are the library's:
+ * 5, 7 and 9 are a pipeline's 3, 4 and 5.
  */
 
 /*
- * Level 9: rows of 16 candidates in place of its own 32, in a table as large as the stream
- * deserves. A sixth faster, for 0.2 % of the size; one step less in either number, or another
- * strategy, costs up to 6 %.
+ * Level 9: rows of 16 candidates instead of 32, in a table sized for the stream. A sixth faster,
+ * for 0.2 % in size; one step less in either number, or another strategy, costs up to 6 %.
  */
 #define ROWS_LEVEL 9
 #define MIDDLE_STREAM (64u << 10)
-#define LONG_STREAM (256u << 10) /* of longer ones up to a fifth would be lost: far repeats */
+#define LONG_STREAM (256u << 10) /* longer ones would lose up to a fifth: far repeats */
 #define MIDDLE_HASH_LOG 16
 #define LONG_HASH_LOG 17
 #define ROWS_SEARCH_LOG 4
 
 /*
- * Level 9 on a row of planes: each repeats itself, so that a table for 512 KiB of them may be as
- * small as this, which is a third faster. In planes of bits short matches are chance: to take only
- * longer ones is faster both ways and up to a tenth smaller, at levels 5 and 7 as well; from 11 on
- * it is slower.
+ * Level 9 on planes: each repeats itself, so a table for 512 KiB of them may be this small, which
+ * is a third faster. In bit planes short matches are accidental: taking only longer ones is faster
+ * both ways and up to a tenth smaller, also at levels 5 and 7; from 11 on it is slower.
  */
 #define PLANES_STREAM (1u << 20)
 #define PLANES_HASH_LOG 18
@@ -114,7 +112,7 @@ static int library_level(int level)
 #define BITS_MATCH 6
 
 struct tuning {
-	int level, hash_log, search_log, min_match; /* 0: what the library thinks */
+	int level, hash_log, search_log, min_match; /* 0: the library's default */
 };
 
 /* For a stream of n bytes at a pipeline's level. */
@@ -128,7 +126,7 @@ static struct tuning tuning_of(int level, size_t n)
 	return t;
 }
 
-/* The same for one that is cut, by planes of what a filter has made. */
+/* The same for a stream that is cut, into planes of a filter's output. */
 static struct tuning tuning_of_planes(int level, size_t n, const struct cuts *cuts)
 {
 	struct tuning t = tuning_of(level, n);
@@ -147,7 +145,7 @@ static struct tuning tuning_of_planes(int level, size_t n, const struct cuts *cu
 
 static void set_tuning(ZSTD_CCtx *cctx, struct tuning t)
 {
-	/* A stream that did not fit is still open, and takes no parameter. */
+	/* A stream that did not fit is still open, and would refuse parameters. */
 	ZSTD_CCtx_reset(cctx, ZSTD_reset_session_only);
 	ZSTD_CCtx_setParameter(cctx, ZSTD_c_compressionLevel, t.level);
 	ZSTD_CCtx_setParameter(cctx, ZSTD_c_hashLog, t.hash_log);
@@ -168,7 +166,7 @@ static ssize_t length_or_error(size_t n)
 	return ZSTD_getErrorCode(n) == ZSTD_error_dstSize_tooSmall ? 0 : -ENOMEM;
 }
 
-/* Shorter streams, dictionaries and higher levels are the library's. */
+/* Shorter streams, dictionaries and higher levels are left to the library. */
 #define FAST_MIN 1024
 
 static bool is_fast(const struct state *st, int level, size_t n)
@@ -195,7 +193,7 @@ static ssize_t encode_fast(struct state *st, int level, struct view src, const s
 	return st->kernels.put_zstd(st->work, level, src, cuts, dst);
 }
 
-/* By our encoder, whatever the level: what filters do to the others' streams is much the same. */
+/* By our encoder, whatever the level: filters affect the library's streams much the same. */
 static ssize_t zstd_estimate_sample(void *state, struct view sample, const struct cuts *cuts)
 {
 	struct state *st = state;
@@ -204,12 +202,12 @@ static ssize_t zstd_estimate_sample(void *state, struct view sample, const struc
 	return (ssize_t)max_u64(st->kernels.estimate_zstd(st->work, sample, cuts), 1);
 }
 
-/* A flush ends a block of the frame, and each block has its own tables or is stored. */
+/* Flushing ends a block of the frame, and each block is raw or has its own tables. */
 static ssize_t zstd_encode_cut(void *state, int level, struct view src, const struct cuts *cuts,
 			       struct span dst)
 {
 	struct state *st = state;
-	/* Level 2 is for what no filter helps; what it finds in planes was not measured. */
+	/* Level 2 is for data that no filter helps; it was not measured on planes. */
 	if (level == 1 && is_fast(st, level, src.n))
 		return encode_fast(st, level, src, cuts, dst);
 	if (!st->cctx && !(st->cctx = ZSTD_createCCtx()))
@@ -245,7 +243,7 @@ static ssize_t zstd_encode(void *state, int level, struct view src, struct span 
 	return length_or_error(n);
 }
 
-/* Our reader knows plain frames and no errors: all else is the library's. */
+/* Our decoder handles only plain frames, and no errors: the library does the rest. */
 static int zstd_decode(void *state, struct view src, struct span dst, const struct codec_dict *dict)
 {
 	struct state *st = state;
@@ -276,7 +274,7 @@ static bool zstd_decode_front(void *state, struct view src, struct span dst, siz
 	return st->kernels.get_zstd(&st->reader, src, dst, n);
 }
 
-/* The sizes that the trainer wants to see; more samples teach it little. */
+/* The most samples for the trainer; more help little. */
 #define SAMPLES_MAX 1024
 
 static ssize_t zstd_dict_make(struct view samples, size_t nsamples, struct span dict)
@@ -290,7 +288,7 @@ static ssize_t zstd_dict_make(struct view samples, size_t nsamples, struct span 
 	return ZDICT_isError(n) ? 0 : (ssize_t)n;
 }
 
-/* Level 1 whatever the pipeline's, as the format's readers and writers agree (FORMAT.md 4). */
+/* Level 1 whatever the pipeline's, as in the reference (FORMAT.md 4). */
 static int zstd_dict_set(void *state, struct view dict)
 {
 	struct state *st = state;
@@ -304,7 +302,7 @@ static int zstd_dict_set(void *state, struct view dict)
 static int zstd_digest_new(void **digest, struct view dict)
 {
 	*digest = ZSTD_createDDict(dict.p, dict.n);
-	/* NULL is a broken dictionary far more often than a lack of memory. */
+	/* NULL means a broken dictionary far more often than lack of memory. */
 	return *digest ? 0 : CORRUPT("zstd dictionary", dict.n);
 }
 

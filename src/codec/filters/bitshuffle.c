@@ -1,7 +1,6 @@
 /*
- * Bit shuffle, FORMAT.md 5.3: bit b of byte j of all items together, for as
- * many items as make whole bytes. Blosc1 leaves a block alone when its number
- * of items is not a multiple of 8.
+ * Bit shuffle, FORMAT.md 5.3: groups bit b of byte j of all items, for as many items as make whole
+ * bytes. Blosc1 leaves a block alone if its number of items is not a multiple of 8.
  */
 #include "codec/filter.h"
 

@@ -1,7 +1,7 @@
 /*
- * Bytedelta, FORMAT.md 5.7: the block is so many channels of bytes (what
- * shuffle made), each becomes differences of neighbours. The older id 34
- * stored the first byte behind the last whole 16 of a channel as it is.
+ * Bytedelta, FORMAT.md 5.7: the block is a number of channels (the planes of shuffle), each
+ * replaced by differences of neighbouring bytes. The older id 34 restarted the differences after
+ * the last whole 16 bytes of a channel.
  */
 #include "codec/filter.h"
 
@@ -45,7 +45,7 @@ const struct filter filter_bytedelta = {
 	.backward = bytedelta_backward,
 };
 
-/* Read, never written. */
+/* Only read, never written. */
 const struct filter filter_bytedelta_old = {
 	.name = "bytedelta-old",
 	.what = "bytedelta as releases 2.8 and 2.9 wrote it; read only",

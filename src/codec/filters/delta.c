@@ -1,7 +1,6 @@
 /*
- * Delta, FORMAT.md 5.4: block 0 by exclusive or of neighbouring words, later
- * blocks against block 0. The reference library drops a trailing part of a
- * word; copying it costs nothing and loses nothing.
+ * Delta, FORMAT.md 5.4: block 0 by xor of neighbouring words, later blocks by xor with block 0. The
+ * reference library drops a trailing partial word; we copy it.
  */
 #include "codec/filter.h"
 

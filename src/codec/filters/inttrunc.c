@@ -18,7 +18,7 @@ static void inttrunc_forward(const struct kernels *k, const struct filter_arg *a
 	unsigned zeroed = (unsigned)filter_bits_zeroed((uint8_t)arg->param, bits);
 	uint8_t mask[8];
 	put_le64(mask, ~0ull << zeroed);
-	/* The mask of one word, repeated, fits every word size that divides 8. */
+	/* Repeats the mask of one word to fill 8 bytes. */
 	for (unsigned i = arg->typesize; i < 8; i++)
 		mask[i] = mask[i - arg->typesize];
 	uint64_t wide = get_le64(mask);

@@ -1,4 +1,4 @@
-/* Byte shuffle, FORMAT.md 5.2: byte j of all items together. What is less than an item stays. */
+/* Byte shuffle, FORMAT.md 5.2: groups byte j of all items. A partial item at the end is copied. */
 #include "codec/filter.h"
 
 static size_t item_of(const struct filter_arg *arg)

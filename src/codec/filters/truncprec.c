@@ -1,7 +1,7 @@
 /* Truncated precision, FORMAT.md 5.5: floats lose the low bits of their mantissa. */
 #include "codec/filter.h"
 
-/* Bits that are stored of the mantissa: IEEE 754, binary32 and binary64. */
+/* The stored bits of the mantissa: IEEE 754, binary32 and binary64. */
 static int mantissa_of(uint32_t typesize)
 {
 	return typesize == 4 ? 23 : 52;
