@@ -6,7 +6,7 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-/* Older compilers cannot ask for it by name. Without it its code means another instruction. */
+/* Older compilers do not know its name. Without LZCNT, its opcode is another instruction. */
 static bool has_lzcnt(void)
 {
 	unsigned a, b, c, d;
@@ -19,13 +19,13 @@ static unsigned detect(void)
 	unsigned f = 0;
 #if defined(__x86_64__)
 	f |= CPU_SSE2;
-	/* These ask the operating system too: wide registers need its help. */
+	/* These also check the operating system, which has to support wide registers. */
 	if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
 	    __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt") && has_lzcnt())
 		f |= CPU_AVX2;
 	/*
-	 * Each is built with what those before it need, of which a hypervisor may hide some. DQ:
-	 * gcc 12 takes it for granted where it gets half of a register.
+	 * Each level is built on those before it, and a hypervisor may hide features. DQ: gcc 12
+	 * uses it, unasked, to extract half of a register.
 	 */
 	if (f & CPU_AVX2 && __builtin_cpu_supports("avx512bw") &&
 	    __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
@@ -41,7 +41,7 @@ static unsigned detect(void)
 
 unsigned cpu_features(void)
 {
-	static _Atomic unsigned known; /* a virtual machine's host is asked: microseconds */
+	static _Atomic unsigned known; /* cpuid traps in virtual machines: microseconds */
 	const unsigned asked = 1u << 31;
 	unsigned f = atomic_load_explicit(&known, memory_order_relaxed);
 

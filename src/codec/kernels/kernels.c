@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-/* Items a tile: its lines stay in L1 while the planes are walked one by one. */
+/* Items per tile, whose lines stay in L1 while the planes are done one by one. */
 #define TILE 256
 
 void shuffle_rest(size_t size, size_t n, size_t from, const uint8_t *src, uint8_t *dst)
@@ -43,8 +43,8 @@ static void unshuffle_c(size_t size, size_t n, const uint8_t *src, uint8_t *dst)
 }
 
 /*
- * Eight bytes as an 8 x 8 matrix of bits, mirrored at its diagonal: bit c of
- * byte r moves to bit r of byte c. Swaps blocks of 1, 2 and 4.
+ * Transposes eight bytes as an 8 x 8 matrix of bits: bit c of byte r moves to bit r of byte c.
+ * Swaps blocks of 1, 2 and 4.
  */
 static uint64_t bits_mirror(uint64_t x)
 {
@@ -103,9 +103,8 @@ static void xor_bytes_c(size_t n, const uint8_t *a, const uint8_t *b, uint8_t *r
 }
 
 /*
- * Eight bytes at a time whatever the word: inside a register the scan takes
- * log2(8 / word) shifts, and the last word of the result, spread over all
- * words by `ones`, is what the next register starts from.
+ * Eight bytes at a time whatever the word: inside a register the scan takes log2(8 / word) shifts,
+ * and the last word of the result, broadcast by `ones`, is the carry into the next register.
  */
 static void xor_scan_c(size_t word, size_t n, const uint8_t *src, uint8_t *dst)
 {

@@ -1,6 +1,6 @@
 /*
- * Finds, with one whole block, what short pieces cannot show: bytes that occurred before, far away,
- * which a filter would break up.
+ * Finds, with one whole block, what short pieces cannot show: distant copies, which a filter would
+ * break up.
  */
 #include "codec/filter.h"
 #include "codec/match.h"
@@ -9,9 +9,9 @@
 static const struct tune_pieces one_block = {1, 64u << 10, 1}, text_block = {1, 96u << 10, 1};
 
 /*
- * Short pieces have no distant copies, and bytes that are packed already may have nothing else:
- * genes at two bits per letter look like noise but recur, as do the names of many small members of
- * an archive. So where little is gained, or nothing, a whole block is encoded.
+ * Short pieces have no distant copies, and packed bytes may have nothing else: genes at two bits
+ * per letter look like noise but recur, as do the names of many small members of an archive. So if
+ * little or nothing is gained, a whole block is encoded.
  */
 int tune_look_far(struct tuner *t)
 {
@@ -30,8 +30,8 @@ int tune_look_far(struct tuner *t)
 /*
  * Similar rows of letters, such as genes of relatives, have copies one row away, and the search of
  * the next level finds more of them. Short pieces show neither, and find a filter for such data.
- * One block decides; its gain has to outweigh what all other places said. Where copies from `far`
- * away are known to be in it, a sixteenth is enough.
+ * One block decides; its gain has to outweigh the results of all other places. If it is known to
+ * have `far` copies, a sixteenth is enough.
  */
 static int try_copies(struct tuner *t, bool far)
 {
@@ -50,17 +50,18 @@ static int try_copies(struct tuner *t, bool far)
 }
 
 /*
- * Places are chosen by a hash of their content, so that copies are sampled at the same places. They
- * are of five bytes: decimals that became doubles have as many in common, and no more.
+ * Positions are selected by a hash of their content, so that copies are sampled at the same
+ * positions. It is of five bytes: doubles that come from decimals have that many in common, and no
+ * more.
  */
-#define COPY_CUT 24 /* bits of eight bytes that do not count */
+#define COPY_CUT 24 /* bits of the eight bytes that are ignored */
 #define COPY_LOG 10
 #define COPY_EVERY 32
-#define WEAK 650      /* stored bytes of 1000 */
+#define WEAK 650      /* stored bytes per 1000 */
 #define STRONG 125
-#define COPY_FAR 1024 /* nearer ones are seen in short pieces, too */
+#define COPY_FAR 1024 /* short pieces show nearer ones, too */
 
-/* True: a sixteenth or more of one block has occurred before. */
+/* True: more than a sixteenth of the block has occurred before. */
 static bool has_far_copies(struct view v)
 {
 	uint32_t last[1u << COPY_LOG] = {0}, found = 0, places = 0;
@@ -77,9 +78,10 @@ static bool has_far_copies(struct view v)
 }
 
 /*
- * True: what seems best is a filter that saves less than a third, or one that leaves little while
- * matches alone leave at most half as much again: copies of rows would be most of what is left. Or
- * it is bits of small numbers: of copies these keep only what is a multiple of eight items away.
+ * True: the best candidate is a filter that saves about a third or less, or one that leaves little
+ * while matches alone leave at most half as much again: most of the rest may be copies of rows. Or
+ * it is bitshuffle of small signed numbers, which preserves only copies at multiples of eight
+ * items.
  */
 static bool has_doubtful_filter(const struct tuner *t)
 {
@@ -105,9 +107,9 @@ static int find_copies(struct tuner *t, bool *found)
 }
 
 /*
- * True: what seems best is a filter for decimals, which have more copies than short pieces show; or
- * one for text, or for usual items although matches save much, and no filter at all is a close
- * second: copies did not make up for more than a fourth of text.
+ * True: the best candidate is a filter for decimals, which have more copies than short pieces show;
+ * or one for text, or for usual items although matches save a lot, with no filter as a close
+ * second: in text, copies made up for no more than a quarter.
  */
 static bool may_have_copies(const struct tuner *t)
 {
@@ -129,9 +131,9 @@ int tune_look_for_copies(struct tuner *t)
 }
 
 /*
- * The search of the level that is for size takes all matches, also where they are chance and their
- * bytes have few bits: letters of genes, digits, numbers in base 16. These get up to a fifth larger
- * than by the level below, which judges its matches (zstd/double.c). One block decides.
+ * The level for size takes all matches, even accidental ones of bytes with low entropy: letters of
+ * genes, digits, hexadecimal numbers. These get up to a fifth larger than with the level below,
+ * which weighs its matches (zstd/double.c). One block decides.
  */
 int tune_look_at_levels(struct tuner *t)
 {

@@ -9,13 +9,13 @@
 #define PIECES 8
 #define PIECE 256
 
-/* Bits of all pieces, in 1/256 bit a byte. */
+/* Converts bits of all pieces to 1/256 bit per byte. */
 static uint32_t share_of(uint64_t bits)
 {
 	return (uint32_t)(bits * 256 / (PIECES * PIECE));
 }
 
-/* How much the best of what was scanned beats the chosen one, in 1/256 bit per byte. */
+/* The advantage of the best scanned filter over the chosen one, in 1/256 bit per byte. */
 static uint32_t lead_of(const struct tune_scan *scan, const struct pipeline *chosen)
 {
 	bool delta = tune_last_filter(chosen) == FILTER_BYTEDELTA;
@@ -33,8 +33,8 @@ static uint32_t lead_of(const struct tune_scan *scan, const struct pipeline *cho
 #define PLACE 64
 
 /*
- * Pieces of one repeated byte say little: they may be in the margins of an image. So 1024 places
- * are looked at, an odd distance apart. Returns how many of them are not one repeated byte.
+ * Pieces of one repeated byte say little: they may be in the margins of an image. So this samples
+ * 1024 places, an odd distance apart. Returns how many of them are not one repeated byte.
  */
 static uint32_t count_busy(struct view v)
 {
@@ -45,7 +45,7 @@ static uint32_t count_busy(struct view v)
 	return busy;
 }
 
-#define USUAL 4 /* items of 1, 2, 4 and 8 bytes, and the one that was chosen */
+#define USUAL 4 /* items of 1, 2, 4 and 8 bytes, besides the chosen one */
 
 void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct tune_glance *g,
 		 struct view v)
@@ -59,7 +59,7 @@ void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct 
 	g->busy = PLACES;
 	memset(g->bits, 0, sizeof g->bits);
 	if (share < PIECE)
-		return; /* too little to tell: all such chunks look the same */
+		return; /* too short to tell: all such chunks look the same */
 	for (size_t i = 0; i < PIECES; i++) {
 		size_t at = min_u64(i * share + share / 2, v.n - PIECE);
 		memcpy(bytes + i * PIECE, v.p + (at - at % unit), PIECE);
@@ -80,10 +80,10 @@ void tune_glance(const struct kernels *k, const struct pipeline *chosen, struct 
 		g->busy = count_busy(v);
 }
 
-#define SMALLEST 8192 /* of less, few bytes are saved of a few blocks of the disk           */
-#define STANDS_OUT 100 /* of 2,048; text, code, packed data and what libraries install: 0 to 51 */
+#define SMALLEST 8192 /* in smaller files, few disk blocks could be saved                   */
+#define STANDS_OUT 100 /* of 2,048; text, code, packed data and installed libraries have 0 to 51 */
 
-/* Letters and blanks: most small files are, and to find that takes a tenth of a glance's time. */
+/* True: text with blanks, like most small files. This takes a tenth of a glance's time. */
 static bool is_ascii(struct view v)
 {
 	unsigned blanks = 0;
@@ -101,7 +101,7 @@ bool tune_stands_out(struct scratch *s, struct view file)
 	const struct pipeline plain = {.typesize = 1};
 	struct tune_glance g = {.item = 4};
 
-	/* Not the first bytes, which may be the header of numbers. */
+	/* Not the first bytes, where numbers may have a header. */
 	if (file.n < SMALLEST || is_ascii(view_part(file, file.n / 2, PIECE)))
 		return false;
 	tune_glance(&s->kernels, &plain, &g, file);
@@ -109,8 +109,8 @@ bool tune_stands_out(struct scratch *s, struct view file)
 }
 
 /*
- * Chunks of one kind differ by less than this in what tells filters apart: a fifth of a bit per
- * byte, less where there are few bits, and a sixteenth of what there is.
+ * Chunks of one kind differ by less than this in the entropies that tell filters apart: a fifth of
+ * a bit per byte, less if there are few bits, plus a sixteenth of the entropy.
  */
 static uint32_t tolerance_of(uint32_t bits)
 {
@@ -118,13 +118,13 @@ static uint32_t tolerance_of(uint32_t bits)
 }
 
 /*
- * The surest sign is that another filter has become better. Patience does not weaken it: in a file
- * of many kinds, an archive for example, one choice after another may be the same and the next one
- * not.
+ * The surest sign of a change is that another filter has become better. Patience does not weaken
+ * it: in a file of many kinds, such as an archive, several choices in a row may be the same and the
+ * next one not.
  */
 #define LEAD 48
 
-#define BUSY 64u /* places of PLACES */
+#define BUSY 64u /* out of PLACES */
 
 static bool differs(uint32_t was, uint32_t is, uint32_t tolerance)
 {
@@ -140,11 +140,13 @@ bool tune_looks_alike(const struct tune_report *r, const struct tune_glance *now
 		return false;
 	if (now->busy < PLACES && now->busy > r->glance.busy + (BUSY << r->patience))
 		return false;
-	/* That all rise or fall together says less: twice as much, where a tenth is saved. */
+	/*
+	 * That all rise or fall together means less: tolerated twice as far, if a tenth is saved.
+	 */
 	uint32_t common = r->permille <= TUNE_PAYS_CLEARLY ? 2 * tolerance : tolerance;
 	if (differs(planes_were, planes_are, common))
 		return false;
-	/* Each beside that one: was - planes_were against is - planes_are. */
+	/* Each relative to that one: compares was - planes_were with is - planes_are. */
 	for (unsigned i = 0; i < TUNE_ENTROPIES; i++)
 		if (differs(was[i] + planes_are, is[i] + planes_were, tolerance))
 			return false;
@@ -152,8 +154,9 @@ bool tune_looks_alike(const struct tune_report *r, const struct tune_glance *now
 }
 
 /*
- * The rest at the end of a file takes as long to choose for as to encode, and is mostly of the same
- * kind. But if the choice saves nothing, the rest may be an index.
+ * True: a short remainder, probably at the end of the file. To choose for it would take as long as
+ * to encode it, and it is mostly of the same kind. But if the choice saves nothing, it may be an
+ * index.
  */
 static bool is_rest(const struct tune_report *r, struct view next)
 {
@@ -166,7 +169,7 @@ bool tune_still_good(struct scratch *s, const struct tune_report *r, uint64_t si
 	struct tune_glance now = {.item = r->glance.item};
 	if (is_rest(r, next))
 		return true;
-	if (since >= r->again || !r->ntried) /* without trials there was nothing to look at */
+	if (since >= r->again || !r->ntried) /* without trials there is nothing to compare with */
 		return false;
 	tune_glance(&s->kernels, &r->tried[0].pipeline, &now, next);
 	return tune_looks_alike(r, &now);

@@ -1,7 +1,7 @@
 /*
  * Headers that say what a file contains. A row for each format: where its magic is, how many bytes
- * its function needs to see, and the function, which checks the rest and reads only those bytes, or
- * further ones with a check. All input is hostile.
+ * its function needs, and the function, which checks the rest, and reads beyond those bytes only
+ * with a bounds check. All input is untrusted.
  */
 #include "codec/tune/impl.h"
 
@@ -17,7 +17,8 @@ static uint32_t text_number(struct view v, size_t *at)
 }
 
 /*
- * 'xN', where x is a type of NumPy: the bytes per element; parts of a complex number count singly.
+ * 'xN', where x is a type of NumPy: the bytes per element, where the parts of a complex number
+ * count separately.
  */
 static uint32_t npy_type(struct view v, size_t *at, uint32_t *total)
 {
@@ -68,8 +69,8 @@ static uint32_t card_number(const uint8_t *card)
 }
 
 /*
- * Parses one header from *at on; *at becomes its end. False: cut short. *naxis: dimensions of its
- * data.
+ * Parses one header from *at on, and advances *at to its end. False: cut short. *naxis: dimensions
+ * of its data.
  */
 static bool fits_header(struct view v, size_t *at, struct tune_hint *h, uint32_t *naxis)
 {
@@ -120,7 +121,7 @@ static bool read_nifti(struct view head, struct tune_hint *h)
 	return true;
 }
 
-/* How many of its chunks are searched for the format. */
+/* At most this many RIFF chunks are searched for the format. */
 #define WAV_CHUNKS 16
 
 static bool read_wav(struct view head, struct tune_hint *h)
@@ -151,7 +152,7 @@ struct tiff {
 	bool big;
 };
 
-/* Places are of 64 bits: the largest one of the file must not wrap around where a size_t has 32. */
+/* Offsets are 64 bits: the largest in a file must not wrap around if size_t has 32. */
 static uint32_t tiff_16(const struct tiff *t, uint64_t at)
 {
 	if (at + 2 > t->v.n)
@@ -172,7 +173,9 @@ static uint32_t tiff_32(const struct tiff *t, uint64_t at)
 enum { TIFF_BITS_PER_SAMPLE = 258, TIFF_COMPRESSION = 259, TIFF_SAMPLES_PER_PIXEL = 277 };
 enum { TIFF_UNCOMPRESSED = 1 };
 
-/* The first directory, where it lies in the head; only plain strips and tiles have items. */
+/*
+ * Reads the first directory, if it is in the head; only uncompressed strips and tiles have items.
+ */
 static bool read_tiff(struct view head, struct tune_hint *h)
 {
 	struct tiff t = {head, head.p[0] == 'M'};
@@ -196,7 +199,7 @@ static bool read_tiff(struct view head, struct tune_hint *h)
 	return true;
 }
 
-/* P5 and P6: width, height, greatest value. */
+/* P5 and P6: width, height, maximum value. */
 static bool read_pnm(struct view head, struct tune_hint *h)
 {
 	size_t at = 2;
@@ -220,7 +223,7 @@ static bool read_spe(struct view head, struct tune_hint *h)
 	return h->item > 0;
 }
 
-/* Grid shifts: four floats a node. */
+/* Grid shifts: four floats per node. */
 static bool read_ntv2(struct view head, struct tune_hint *h)
 {
 	(void)head;
@@ -238,7 +241,8 @@ static double be_double(const uint8_t *p)
 }
 
 /*
- * A grid without a magic: a corner, the steps, and their numbers. These must make sense on a globe.
+ * A grid without a magic: a corner, the steps, and their numbers, which must be plausible on a
+ * globe.
  */
 static bool read_gtx(struct view head, struct tune_hint *h)
 {
@@ -257,11 +261,11 @@ static bool read_gtx(struct view head, struct tune_hint *h)
 
 static bool read_netcdf(struct view head, struct tune_hint *h)
 {
-	(void)h; /* variables of several types follow each other: the samples decide */
+	(void)h; /* variables of various types follow: the samples decide */
 	return head.p[3] == 1 || head.p[3] == 2 || head.p[3] == 5;
 }
 
-/* Tables in front of code, pages of many kinds: what suits one chunk harms the next. */
+/* Tables before code, or pages of various kinds: what suits one chunk harms the next. */
 static bool read_mixed(struct view head, struct tune_hint *h)
 {
 	(void)head;
@@ -269,7 +273,7 @@ static bool read_mixed(struct view head, struct tune_hint *h)
 	return true;
 }
 
-/* A font: tables of outlines, metrics, maps of characters. Tags in its directory are in order. */
+/* A font: tables of outlines, metrics, character maps. Tags in its directory are sorted. */
 #define SFNT_TABLES_MAX 64
 
 static bool read_sfnt(struct view head, struct tune_hint *h)

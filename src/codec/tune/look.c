@@ -1,12 +1,12 @@
 /*
  * A look at a chunk. Many candidates are tried on short pieces from all over it, and those that can
- * still win on longer ones. Entropies of bytes by their position in an item reduce many item sizes
+ * still win, on longer ones. Entropies of bytes by position in an item narrow many item sizes down
  * to a few.
  *
  * Short pieces mislead in two ways, which are corrected. Differences (bytedelta) look better than
  * they are, so one of them wins only after a trial, on long pieces, of its sibling without
- * differences. And whether the planes of items are better coded as separate streams or joined in
- * one depends on how alike they are, so the best candidate is tried both ways.
+ * differences. And whether planes are better coded as separate streams or joined in one depends on
+ * their similarity, so the best candidate is tried both ways.
  */
 #include "codec/codec.h"
 #include "codec/encoder.h"
@@ -17,8 +17,8 @@
 #include <assert.h>
 
 /*
- * Codecs that can estimate need a smaller sample than those that have to encode it. What other
- * numbers and lengths of pieces give: docs/SPEED.md, "Tried for choosing, and not kept".
+ * Codecs that can estimate need a smaller sample than those that have to encode it. Results for
+ * other numbers and lengths of pieces: docs/SPEED.md, "Tried for choosing, and not kept".
  */
 static const struct tune_pieces estimated_short = {8, 1u << 10, 64};
 static const struct tune_pieces estimated_long = {1, 8u << 10, 16};
@@ -26,7 +26,7 @@ static const struct tune_pieces estimated_many = {8, 2u << 10, 64};
 static const struct tune_pieces coded_short = {4, 2u << 10, 64}, coded_long = {2, 16u << 10, 32};
 static const struct tune_pieces record_first = {8, 2u << 10, 32}, record_long = {8, 16u << 10, 32};
 
-/* How many of the likeliest item sizes are tried, and of records. */
+/* How many of the likeliest item sizes are tried. */
 #define ITEMS_TRIED 3
 
 static int try_kind(struct tuner *t, enum tune_kind kind, uint32_t size)
@@ -52,7 +52,7 @@ static uint64_t least_bits(const struct tune_item *item)
 	return min_u64(item->shuffled, item->delta);
 }
 
-/* Best first; the smaller item among equals. */
+/* Best first; ties go to the smaller item. */
 static void sort_items(struct tune_scan *scan)
 {
 	for (unsigned i = 1; i < scan->n; i++)
@@ -78,16 +78,16 @@ static void scan_items(struct tuner *t)
 	sort_items(&t->scan);
 }
 
-/* True: the header or the bytes say that this is the length of a record. */
+/* True: by the header or the period of the bytes, this is the length of a record. */
 static bool is_record(const struct tuner *t, const struct tune_item *item)
 {
 	return item->size == t->report->period || item->size == t->report->hint.record;
 }
 
-/* With so few stored bytes per 1000, not every sample has any. */
+/* With fewer stored bytes per 1000 than this, some samples may be empty. */
 #define SPARSE 125
 
-/* True: below one bit per byte, matches decide, which entropies do not show. */
+/* True: below one bit per byte, where matches decide, which entropies do not show. */
 static bool is_sparse(const struct tuner *t)
 {
 	return least_bits(&t->scan.item[0]) < t->scanned.n ||
@@ -95,9 +95,8 @@ static bool is_sparse(const struct tuner *t)
 }
 
 /*
- * A filter whose entropies are a sixth worse than its sibling's does not catch up by matches, and
- * is not tried. Nor is one that was far behind its sibling for likelier items; for records that
- * need not be true.
+ * A filter whose entropy is a sixth worse than its sibling's does not catch up by matches, and is
+ * not tried. Nor is one that was far behind its sibling for likelier items, except for records.
  */
 static int try_item(struct tuner *t, const struct tune_item *item, bool bits)
 {
@@ -115,19 +114,19 @@ static int try_item(struct tuner *t, const struct tune_item *item, bool bits)
 		t->no_shuffle = tune_far_behind(&last[-1], last);
 		t->no_delta = tune_far_behind(last, &last[-1]);
 	}
-	/* Sparse bytes cost at least a bit each, their bits need not: masks, one-hot rows. */
+	/* Sparse bytes cost at least a bit each, bits may cost less: masks, one-hot rows. */
 	bits = all || (bits && item->size > 1);
 	return bits ? try_kind(t, TUNE_KIND_BITSHUFFLE, item->size) : 0;
 }
 
-/* How many bits the scanned bytes would take without a filter, with their matches. */
+/* The bits that the scanned bytes would take without a filter, but with matches. */
 static uint64_t plain_bits(const struct tuner *t)
 {
 	const struct tune_trial *plain = &t->report->tried[0];
 	return 8 * (uint64_t)plain->stored * t->scanned.n / plain->sampled;
 }
 
-/* How many bits they would take without matches either. */
+/* The bits that they would take without matches, too. */
 static uint64_t byte_bits(const struct tuner *t)
 {
 	unsigned i = 0;
@@ -136,36 +135,36 @@ static uint64_t byte_bits(const struct tuner *t)
 	return t->scan.item[i].shuffled;
 }
 
-/* True: matches save a tenth of that. */
+/* True: matches save more than a tenth of that. */
 static bool is_wordy(const struct tuner *t)
 {
 	uint64_t alone = byte_bits(t);
 	return plain_bits(t) < alone - alone / 10;
 }
 
-/* True: the bytes are random: neither matches nor positions explain anything. */
+/* True: the bytes are random: neither matches nor positions help. */
 static bool filters_hopeless(const struct tuner *t)
 {
 	uint64_t least = least_bits(&t->scan.item[0]), all = 8 * t->scanned.n;
 	return plain_bits(t) >= all - all / 64 && least >= all - all / 64;
 }
 
-/* True: the codec saves more than matches. */
+/* True: the codec has an entropy coder, not only matches. */
 static bool has_entropy_coder(const struct pipeline *base)
 {
 	return base->codec == CODEC_ZSTD || base->codec == CODEC_ZLIB;
 }
 
 /*
- * For how many items bitshuffle is tried as well. Beyond the likeliest item it was the best choice
- * only for codecs that save nothing but matches.
+ * For how many item sizes bitshuffle is tried as well. Beyond the likeliest it was the best choice
+ * only for codecs without an entropy coder.
  */
 static unsigned items_by_bits(const struct pipeline *base)
 {
 	return has_entropy_coder(base) ? 1 : ITEMS_TRIED - 1;
 }
 
-/* True: the likeliest item is the one that the header names, or the file had: no other is tried. */
+/* True: the likeliest item size is that of the header, or of the last choice: no other is tried. */
 static bool is_certain(const struct tuner *t)
 {
 	uint32_t size = t->scan.item[0].size;
@@ -184,9 +183,10 @@ static int try_bits(struct tuner *t, uint32_t size)
 }
 
 /*
- * In bytes with few values, digits and commas or letters of genes, some bits never change and
- * others are rare, which the entropy of bytes does not show. A codec of nothing but matches finds
- * none in digits, and can only have their bits: up to the 4 of numbers in base 16; words have more.
+ * In bytes with few values, such as digits and commas or letters of genes, some bits never change
+ * and others rarely do, which the entropy of bytes does not show. A codec without an entropy coder
+ * finds no matches in digits, and can only save such bits: up to the 4 bits of hexadecimal digits;
+ * words have more.
  */
 static int try_bits_of_bytes(struct tuner *t)
 {
@@ -195,8 +195,8 @@ static int try_bits_of_bytes(struct tuner *t)
 }
 
 /*
- * What is above a small number repeats its sign: planes of bits say so by matches, and have it
- * once. Entropies of bytes count it in each byte.
+ * The bytes above a small number repeat its sign: in bit planes that is coded once, and then by
+ * matches. Entropies of bytes count it in each byte.
  */
 static int try_bits_of_signed(struct tuner *t)
 {
@@ -205,7 +205,7 @@ static int try_bits_of_signed(struct tuner *t)
 	return size ? try_bits(t, size) : 0;
 }
 
-/* True: all filters that were tried are more than a fourth worse than none. */
+/* True: all filters that were tried are more than a quarter worse than none. */
 static bool is_behind_plain(const struct tune_report *r)
 {
 	uint64_t least = UINT64_MAX;
@@ -215,8 +215,8 @@ static bool is_behind_plain(const struct tune_report *r)
 }
 
 /*
- * For text in which the likeliest item is far worse than no filter, no other item is tried, and its
- * bits only if there are records or few values.
+ * For text, if the likeliest item is far worse than no filter, no other item is tried, and
+ * bitshuffle only for records or few values.
  */
 static int try_likely(struct tuner *t)
 {
@@ -246,7 +246,7 @@ static bool is_delta(const struct tune_trial *trial)
 	return tune_last_filter(&trial->pipeline) == FILTER_BYTEDELTA;
 }
 
-/* True: there are long items, of which a short look shows too few. */
+/* True: items are so long that a short look shows too few. */
 static bool has_long_items(const struct tune_trial *trial)
 {
 	return trial->pipeline.typesize > TUNE_USUAL_MAX;
@@ -254,7 +254,7 @@ static bool has_long_items(const struct tune_trial *trial)
 
 /*
  * How many to look at again: the best, and the next unless it is clearly worse, by a twentieth, or
- * a fourth.
+ * by a quarter if both are sparse.
  */
 static unsigned count_rivals(const struct tune_report *r)
 {
@@ -268,8 +268,8 @@ static unsigned count_rivals(const struct tune_report *r)
 }
 
 /*
- * Moves the sibling without differences behind the first of the `n` best that has them, unless it
- * precedes it. Returns how many are to be looked at again; *delta: one of them has differences.
+ * If one of the `n` best has differences, appends its sibling without them, unless that is among
+ * the `n`. Returns how many to look at again; *delta: one of them has differences.
  */
 static unsigned bring_sibling(struct tuner *t, unsigned n, bool *delta)
 {
@@ -293,9 +293,9 @@ static unsigned bring_sibling(struct tuner *t, unsigned n, bool *delta)
 }
 
 /*
- * Where matches make bytes without a filter much smaller, distant matches may do so as well, which
- * short pieces do not have: then no filter is looked at again, too. Without a filter the next level
- * may be chosen, which saves a twentieth of text and code.
+ * Where matches save a lot without a filter, distant ones, which short pieces do not have, may as
+ * well: then "no filter" is looked at again, too. It also allows the next level, which saves a
+ * twentieth of text and code.
  */
 static unsigned bring_plain(struct tuner *t, unsigned n)
 {
@@ -309,8 +309,8 @@ static unsigned bring_plain(struct tuner *t, unsigned n)
 }
 
 /*
- * Puts the best candidate with its planes joined in one stream at place `n`, unless it has one
- * stream.
+ * Puts the best candidate, with its planes joined in one stream, at index `n`, unless it has one
+ * stream already.
  */
 static unsigned bring_joined(struct tune_report *r, unsigned n)
 {
@@ -322,10 +322,10 @@ static unsigned bring_joined(struct tune_report *r, unsigned n)
 	return n + 1;
 }
 
-/* How the result of another trial counts: added to the earlier ones, or in their place. */
+/* How the result of another trial counts: added to the earlier ones, or replacing them. */
 enum scores { ADDED, ANEW };
 
-/* Tries the first `n` on what is gathered. */
+/* Tries the first `n` on the gathered bytes. */
 static int try_gathered(struct tuner *t, unsigned n, enum scores scores)
 {
 	struct tune_report *r = t->report;
@@ -344,9 +344,9 @@ static int try_gathered(struct tuner *t, unsigned n, enum scores scores)
 
 /*
  * Tries the first `n` on long pieces, each as a block of its own. One part of an image may be
- * darker than another. Differences do not notice, but plain bytes of both parts in one block need a
- * wider table: so short pieces, which are put together in one block, make differences look better
- * than they are, by up to 14 % of an image. If differences are among the candidates, the results of
+ * darker than another. Differences are not affected, but plain bytes of both parts in one block
+ * need a wider table: so short pieces, put together in one block, make differences look better than
+ * they are, by up to 14 % of an image. If differences are among the candidates, the results of
  * short pieces are dropped (ANEW).
  */
 static int try_long(struct tuner *t, const struct tune_pieces *pieces, unsigned n,
@@ -357,21 +357,21 @@ static int try_long(struct tuner *t, const struct tune_pieces *pieces, unsigned 
 	return try_gathered(t, n, scores);
 }
 
-/* Stored bytes that are half as many again. */
+/* True: one of the numbers is more than 1.5 times the other. */
 static bool far_apart(uint32_t a, uint32_t b)
 {
 	return 2 * max_u64(a, b) > 3 * min_u64(a, b);
 }
 
-/* True: the best two differ by less than a hundredth, which one place cannot decide. */
+/* True: the best two differ by less than a hundredth: one place cannot decide. */
 static bool is_tie(const struct tune_report *r)
 {
 	return r->tried[1].score - r->tried[0].score < r->tried[0].score / 100;
 }
 
 /*
- * True: the best one is more than a fortieth better than the best of `led`, which were in order.
- * That short pieces do not favour records says nothing.
+ * True: in `led`, the earlier and sorted results, the present best was more than a fortieth behind.
+ * Not for records, which short pieces do not favour anyway.
  */
 static bool is_overturned(const struct tune_trial *led, const struct tune_trial *best)
 {
@@ -384,9 +384,8 @@ static bool is_overturned(const struct tune_trial *led, const struct tune_trial 
 
 /*
  * One place of a chunk may be unlike all others: the header of a second image, zeros between rows,
- * one of two columns that lie one behind the other. Then short pieces decide, from other places
- * than before, each as a block of its own. They do so, too, where that place alone would have
- * decided by a small margin.
+ * one of two consecutive columns. Then short pieces decide, from other places than before, each as
+ * a block of its own; so they do if that place alone would decide by a small margin.
  */
 static int try_one_place(struct tuner *t, unsigned n, enum scores scores)
 {
@@ -401,8 +400,8 @@ static int try_one_place(struct tuner *t, unsigned n, enum scores scores)
 }
 
 /*
- * Moves records that are less than twice as large behind the best. Returns how many they are with
- * it.
+ * Moves records with at most twice the size of the best right after that. Returns their number, the
+ * best included.
  */
 static unsigned bring_records(struct tune_report *r)
 {
@@ -416,7 +415,7 @@ static unsigned bring_records(struct tune_report *r)
 	return n;
 }
 
-/* How many of the first `n`, which are in order, are at most 1 / `part` worse than the best. */
+/* How many of the first `n`, which are sorted, are less than 1 / `part` worse than the best. */
 static unsigned count_near(const struct tune_report *r, unsigned n, uint32_t part)
 {
 	const struct tune_trial *best = &r->tried[0];
@@ -427,8 +426,8 @@ static unsigned count_near(const struct tune_report *r, unsigned n, uint32_t par
 }
 
 /*
- * Tries the first `n` on every other one of the longest pieces, and those that are close after that
- * on the rest. For text all pieces count, since the results are compared with no filter.
+ * Tries the first `n` on every other one of the longest pieces, and those still close on the rest.
+ * For text all pieces count, since the results are then compared with no filter.
  */
 static int try_long_records(struct tuner *t, unsigned n)
 {
@@ -447,8 +446,8 @@ static int try_long_records(struct tuner *t, unsigned n)
 }
 
 /*
- * Short pieces each begin anew: where records do not follow each other without gaps, as in pages of
- * a database, their columns get mixed, and there is little of each column.
+ * Short pieces each start at a different phase: if records are not contiguous, as in pages of a
+ * database, their columns get mixed, and there is little of each column.
  */
 static int try_records(struct tuner *t)
 {
@@ -484,8 +483,8 @@ int tune_look(struct tuner *t)
 	unsigned n = bring_sibling(t, count_rivals(r), &delta);
 	n = bring_plain(t, bring_joined(r, n));
 	/*
-	 * There is nothing to decide between; but that nothing pays at all is not believed after
-	 * one look.
+	 * With n == 1 there is nothing to decide; but that little is saved at all is not believed
+	 * after one look.
 	 */
 	if (n > 1 || little)
 		TRY(try_rivals(t, n, delta));

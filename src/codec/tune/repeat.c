@@ -1,18 +1,19 @@
 /*
- * Finds that most of a chunk comes again farther away than a block reaches: steps of a simulation
- * whose mesh stays, tiles, copies of a file in an archive. Then the chunk becomes one block.
+ * Detects that most of a chunk repeats at distances that a block does not reach: steps of a
+ * simulation with a constant mesh, tiles, copies of a file in an archive. Then the chunk becomes
+ * one block.
  */
 #include "codec/match.h"
 #include "codec/tune/impl.h"
 
-#define FAR (32u << 10)    /* usual blocks do not see most of what is farther away */
+#define FAR (32u << 10)    /* beyond the reach of usual blocks, mostly */
 #define LARGEST (1u << 20) /* larger blocks would make reads of single ones slow */
 
-#define IN_VAIN (16u << 20) /* bytes of the file that are left alone after a trial that failed */
+#define IN_VAIN (16u << 20) /* bytes of the file that are skipped after a failed trial */
 
 /*
- * Places are those of one value, so that copies are looked at in the same places: one that is about
- * as frequent as each value is in noise, where one in 256 places is enough.
+ * Positions are those of one byte value, so that copies are sampled at the same positions: a value
+ * about as frequent as each is in noise, since one in 256 positions is enough.
  */
 #define PIECES 32
 #define PIECE 128
@@ -35,16 +36,18 @@ static int value_of_places(struct view v)
 	return value;
 }
 
-#define COPY 32 /* bytes that are equal, and the least distance of places */
+#define COPY 32 /* bytes compared, and the least distance of positions */
 #define PLACES_LOG 13
 #define SHARE (8u << 10)
 
-/* Where the last place was with the same hash, and how many places there were. */
+/* The last position for each hash, and how many positions there were, and repeated. */
 struct places {
 	uint32_t last[1u << PLACES_LOG], all, again;
 };
 
-/* Counts those of a share of the bytes, and which of them have occurred before, far away. */
+/*
+ * Counts positions in a share of the bytes, and those of them that have occurred before, far away.
+ */
 static void count_places(struct places *s, struct view v, size_t from, int value)
 {
 	const uint8_t *p = v.p + from, *end = v.p + min_u64(from + SHARE, v.n - COPY);
@@ -58,8 +61,8 @@ static void count_places(struct places *s, struct view v, size_t from, int value
 }
 
 /*
- * True: of a fourth of the bytes there is a copy, far away. About half of the shares are looked at,
- * in no regular order, so that half of these copies are found, whatever their distance.
+ * True: about a quarter of the bytes have a copy, far away. About half of the shares are sampled,
+ * in an irregular pattern, so half of the copies are found, whatever their distance.
  */
 static bool comes_again(struct view v)
 {
@@ -71,7 +74,7 @@ static bool comes_again(struct view v)
 	return 8 * s.again > s.all;
 }
 
-/* Encodes the gathered bytes in one block, and keeps it in *best if that is smaller. */
+/* Encodes the gathered bytes in one block, and keeps the result in *best if it is smaller. */
 static int try_whole(struct tuner *t, const struct pipeline *p, struct tune_trial *best)
 {
 	struct tune_trial trial;
@@ -99,7 +102,7 @@ int tune_look_for_repeats(struct tuner *t)
 	tune_advise(t->goal, true, &plain);
 	TRY(try_whole(t, &plain, &best));
 	TRY(try_whole(t, &r->tried[0].pipeline, &best));
-	/* a fourth has to be saved, since readers of single blocks wait for all of it */
+	/* a quarter has to be saved, since readers of single blocks wait for all of it */
 	if (4 * tune_permille(&best) > 3 * min_u64(1000, tune_permille(&r->tried[0]))) {
 		r->no_repeats = t->offset + IN_VAIN;
 		return 0;

@@ -1,20 +1,20 @@
-/* Cheap statistics of bytes: entropies by place in an item, and the length of records. */
+/* Cheap statistics of bytes: entropies by position in an item, and the length of records. */
 #include "codec/inline.h"
 #include "codec/tune/impl.h"
 
 #include <assert.h>
 
 /*
- * Bytes are counted by their position modulo 16, whatever the item size: so the counters stay in
- * the L1 cache, and those of an item whose size divides 16 are sums of them.
+ * Bytes are counted by their position modulo 16, whatever the item size: the counters fit the L1
+ * cache, and those of item sizes that divide 16 are sums of them.
  */
 #define LANES 16
-#define LANES_LEAST 4 /* so that equal bytes behind each other do not wait for each other */
+#define LANES_LEAST 4 /* so that counts of equal bytes in a row do not wait for each other */
 
-/* What a coder spends on describing a plane's statistics, roughly, in bits. */
+/* Roughly the bits that a coder spends on describing a plane's statistics. */
 #define PLANE_COST 200
 
-/* Adds up lanes until `size` are left. */
+/* Adds lanes together until `size` are left. */
 static void join_lanes(uint32_t count[LANES][256], uint32_t lanes, uint32_t size)
 {
 	for (; lanes > size && lanes > 1; lanes /= 2)
@@ -31,10 +31,7 @@ static uint64_t plane_bits(const struct kernels *k, uint32_t count[LANES][256], 
 	return bits;
 }
 
-/*
- * Whole words are taken apart in registers: bytes that went through memory would have to wait for
- * it.
- */
+/* Splits words in registers: bytes that were just stored would have to wait for memory. */
 ALWAYS_INLINE void count_word(uint64_t x, const unsigned first, const unsigned lanes,
 			      uint32_t count[LANES][256])
 {
@@ -51,7 +48,7 @@ ALWAYS_INLINE void count_plain(struct view v, const unsigned lanes, uint32_t cou
 }
 
 /*
- * Returns the number of lanes: 8, which are cleared and added up sooner, or 16 if an item needs
+ * Returns the number of lanes: 8, which take less time to clear and add up, or 16 if an item needs
  * them.
  */
 static uint32_t count_all(const struct tune_scan *scan, struct view v, uint32_t count[LANES][256])
@@ -66,7 +63,7 @@ static uint32_t count_all(const struct tune_scan *scan, struct view v, uint32_t 
 	return all ? LANES : LANES / 2;
 }
 
-/* Eight differences of bytes at once: no borrow leaves a byte whose highest bit is set aside. */
+/* Eight differences of bytes at once: with the highest bits set aside, no borrow crosses bytes. */
 ALWAYS_INLINE uint64_t sub_each(uint64_t a, uint64_t b)
 {
 	const uint64_t high = 0x8080808080808080;
@@ -133,9 +130,9 @@ void tune_scan(const struct kernels *k, struct tune_scan *scan, struct view v)
 #define LAG_MAX TUNE_ITEM_MAX
 #define LAG_BYTES 2048
 #define LAG_AGAIN (16u << 10)
-#define LAG_PART 128 /* at most 255: counted in a byte, so that the compiler uses whole vectors */
+#define LAG_PART 128 /* at most 255: counted in a byte, so that the compiler vectorises well */
 
-/* How many of the first n bytes equal the one `lag` further on. */
+/* How many of the first n bytes equal the one `lag` bytes later. */
 static uint32_t equal_at(struct view v, size_t lag, size_t n)
 {
 	uint32_t sum = 0;
@@ -149,9 +146,9 @@ static uint32_t equal_at(struct view v, size_t lag, size_t n)
 }
 
 /*
- * True: the lag is a multiple of a usual item's size, and the multiple before it does as well
- * elsewhere. Of all multiples the one is found that has most bytes in common by chance. (That of
- * the item's size itself has all runs of equal bytes, in records as well.)
+ * True: the lag is a multiple of a usual item's size, and the previous multiple is about as good on
+ * more bytes: by chance, some multiple always has the most equal bytes. (The size itself would not
+ * do for comparison: it counts all runs of equal bytes, in records, too.)
  */
 static bool is_multiple(struct view v, uint32_t lag)
 {
@@ -168,9 +165,9 @@ static bool is_multiple(struct view v, uint32_t lag)
 }
 
 /*
- * In records a byte equals the one a record further on more often than other neighbours. The same
- * holds for multiples of the record's length, so the shortest distance that comes close to the best
- * one is taken; of usual items whose bytes are equal by chance it may be any multiple.
+ * In records a byte equals the one a record later more often than other neighbours. The same holds
+ * for multiples of the record's length, so the shortest distance close to the best one is taken;
+ * for usual items, whose bytes are equal by chance, that may be any multiple.
  */
 uint32_t tune_period(struct view v)
 {
@@ -194,8 +191,8 @@ uint32_t tune_period(struct view v)
 }
 
 /*
- * True: in nearly all items the bytes above the lowest `width` repeat the sign of these, and there
- * are both signs.
+ * True: in nearly all items the bytes above the lowest `width` are a sign extension of those, and
+ * both signs occur.
  */
 static bool are_extended(struct view v, uint32_t size, uint32_t width)
 {
@@ -212,7 +209,9 @@ static bool are_extended(struct view v, uint32_t size, uint32_t width)
 
 #define SIGNED_MIN 512
 
-/* Pairs of items are none: their upper one does not repeat the sign of the lower one. */
+/*
+ * Pairs of items are not mistaken for one: the upper one is not a sign extension of the lower one.
+ */
 uint32_t tune_signed(struct view v)
 {
 	static const struct {
@@ -225,9 +224,9 @@ uint32_t tune_signed(struct view v)
 }
 
 #define DECIMALS 1e6
-#define DECIMAL_MAX 1e6 /* of larger ones some are decimals by chance */
+#define DECIMAL_MAX 1e6 /* larger ones may be decimals by chance */
 
-/* True: a few digits behind the point write this fraction. */
+/* True: this number has only a few decimal digits after the point. */
 static bool is_decimal(double x)
 {
 	if (x >= DECIMAL_MAX)
@@ -244,7 +243,7 @@ bool tune_are_decimals(struct view v)
 		double x;
 		memcpy(&x, &bits, sizeof x);
 		if (!(x < 0x1p52 && (double)(int64_t)x < x))
-			continue; /* a whole number, or none */
+			continue; /* an integer, or not a number */
 		bool decimal = is_decimal(x);
 		decimals += decimal;
 		others += !decimal;
@@ -261,10 +260,10 @@ bool tune_is_text(struct view v)
 }
 
 #define LINE_MAX 1024
-#define LINES 4      /* that follow each other */
-#define LINE_PARTS 4 /* at most, in a line     */
+#define LINES 4      /* consecutive */
+#define LINE_PARTS 4 /* at most this many in a line */
 
-/* The length of lines of text of equal length, newlines included; 0: they are not equal. */
+/* The common length of lines of text, newlines included; 0: they differ. */
 static uint32_t line_length(struct view v)
 {
 	size_t at = 0, length = 0;
@@ -281,9 +280,9 @@ static uint32_t line_length(struct view v)
 }
 
 /*
- * A line is a whole number of parts, so what is in the same column of two lines is a whole number
- * of items apart, which matches in planes find. Items of the width of the columns would drift,
- * unless a line is a whole number of them.
+ * A line is a whole number of parts, so the same column of two lines is a whole number of items
+ * apart, which matches in planes can find. Items of a column's width would drift, unless a line is
+ * a whole number of them.
  */
 uint32_t tune_line_part(struct view v, uint32_t column)
 {

@@ -1,10 +1,10 @@
 /*
- * Trials: a candidate encodes a sample of the chunk, and gets a score for the result. Where the
- * codec can estimate (codec.h, estimate) it does so, in half of the time.
+ * Trials: a sample of the chunk is encoded with a candidate, which gets a score for the result. If
+ * the codec can estimate (codec.h: estimate), that is used, in half the time.
  *
- * A sample is gathered: a few short pieces from all over the chunk, put together. Eight pieces of a
- * KiB say more about a chunk than 16 KiB from two places. They do not show distant matches, which
- * matter only where no filter is any good.
+ * A sample consists of a few short pieces from all over the chunk, gathered in one buffer. Eight
+ * pieces of a KiB say more about a chunk than 16 KiB from two places. They do not show distant
+ * matches, which matter only if no filter helps.
  */
 #include "codec/chunk.h"
 #include "codec/codec.h"
@@ -35,7 +35,10 @@ void tune_build(const struct tune_goal *goal, enum tune_kind kind, uint32_t size
 		if (size > 1)
 			last[-1] = FILTER_SHUFFLE;
 	}
-	/* Chunks would cut such items: they are written bytewise, in one stream (policy.h). */
+	/*
+	 * Chunks may end inside such items, which are then written bytewise, in one stream
+	 * (policy.h).
+	 */
 	if (!tune_power_of_two(p->typesize) || (goal->whole && p->typesize != goal->whole))
 		p->split_mode = SPLIT_NEVER;
 }
@@ -49,7 +52,7 @@ int tune_gather(struct tuner *t, const struct tune_pieces *want, enum tune_place
 	size_t pieces = want->n;
 	size_t length = min_u64(want->length, max_u64(v.n / want->part, 2 * unit));
 	length -= length % unit;
-	assert(length); /* the shortest pieces have room for the longest unit: TUNE_ITEM_MAX */
+	assert(length); /* even the shortest pieces hold the longest unit: TUNE_ITEM_MAX */
 	t->gathered = v;
 	if (v.n <= pieces * length)
 		return 0;
@@ -57,8 +60,8 @@ int tune_gather(struct tuner *t, const struct tune_pieces *want, enum tune_place
 	to->n = 0;
 	for (size_t k = 0; k < pieces; k++) {
 		/*
-		 * Every other one, then the rest, so that the first half alone is from everywhere,
-		 * too.
+		 * Every other piece, then the rest, so that the first half is spread over the
+		 * chunk, too.
 		 */
 		size_t i = 2 * k < pieces ? 2 * k : 2 * k - pieces + (pieces % 2 == 0);
 		size_t at = i * share + (places == TUNE_FIRST_PLACES ? slack / 4
@@ -74,7 +77,7 @@ bool tune_same_filters(const struct pipeline *a, const struct pipeline *b)
 	return a->typesize == b->typesize && !memcmp(a->filter, b->filter, FILTER_SLOTS);
 }
 
-/* For items that are written bytewise, it is two filters: a shuffle comes first. */
+/* Where items are written bytewise, it takes two filters: a shuffle comes first. */
 static uint32_t bitshuffle_cost(uint32_t item)
 {
 	if (item == 1)
@@ -83,10 +86,10 @@ static uint32_t bitshuffle_cost(uint32_t item)
 }
 
 /*
- * What a filter, or another stream, costs a reader, in 1/1000 of the size. The numbers are not
- * measured: they are in the order of the times, and small, so that they decide near ties only. Of
- * 100 files (images, grids, fonts, libraries, text) none is stored otherwise if all of them are
- * halved or doubled, and one if they are 0. TUNE_SPEED multiplies them.
+ * What filters, and additional streams, cost a reader, in 1/1000 of the size. The numbers are not
+ * measured: they are ordered like the times, and small, so that they only decide near ties. Of 100
+ * files (images, grids, fonts, libraries, text) none is stored differently if all are halved or
+ * doubled, and one if they are 0. TUNE_SPEED multiplies them.
  */
 static uint32_t reader_cost(const struct pipeline *p, enum tune_aim aim)
 {
@@ -101,7 +104,7 @@ static uint32_t reader_cost(const struct pipeline *p, enum tune_aim aim)
 	return cost * weight[aim];
 }
 
-/* 0 bytes: the codec cannot tell. */
+/* *stored = 0: the codec cannot tell. */
 static int estimate_sample(struct tuner *t, const struct pipeline *p, struct view v, size_t *stored)
 {
 	struct encoder e;
@@ -119,14 +122,14 @@ static int estimate_sample(struct tuner *t, const struct pipeline *p, struct vie
 	return 0;
 }
 
-/* A piece of so many bytes has most of the matches that a block has: somewhat less than 16 KiB. */
+/* A piece of at least this size has most of the matches of a block: somewhat less than 16 KiB. */
 #define BLOCK_WITH_MATCHES (12u << 10)
 
 /*
- * Lowers the score of the candidate without a filter where a sample shows too little of what speaks
- * for it: distant matches, what the next level saves (tune_advise), and the other parts of a file
- * whose parts differ. Most of all where matches are all that the codec has. The fractions are by
- * measurement: docs/SPEED.md, "No filter, and records".
+ * Lowers the score of the candidate without a filter where a sample hides its advantages: distant
+ * matches, what the next level saves (tune_advise), and the other parts of a file whose parts
+ * differ. Most of all for codecs other than zstd, which depend on matches. The fractions were
+ * measured: docs/SPEED.md, "No filter, and records".
  */
 static uint64_t favour_plain(const struct tuner *t, uint64_t score)
 {
@@ -138,7 +141,7 @@ static uint64_t favour_plain(const struct tuner *t, uint64_t score)
 	return score - (hint->mixed ? score / (matches_only ? 8 : 16) : 0);
 }
 
-/* The form of a candidate in which a sample is encoded. */
+/* The form of a candidate for encoding a sample. */
 static struct pipeline for_sample(const struct pipeline *p)
 {
 	struct pipeline one = *p;
@@ -148,8 +151,8 @@ static struct pipeline for_sample(const struct pipeline *p)
 }
 
 /*
- * Encodes the gathered bytes. The result is kept apart from the scratch meanwhile, which gives a
- * large one back at the end of chunk_encode, together with its length.
+ * Encodes the gathered bytes. `trial` is taken out of the scratch meanwhile: at its end,
+ * chunk_encode frees a large one, together with its length.
  */
 static int encode_sample(struct tuner *t, const struct pipeline *p, size_t *stored)
 {
@@ -248,7 +251,7 @@ uint32_t tune_permille(const struct tune_trial *trial)
 
 bool tune_pays(const struct tune_goal *goal, const struct tune_trial *trial)
 {
-	/* How much has to be saved, in 1/1000 of the bytes. */
+	/* The least to be saved, in 1/1000 of the bytes. */
 	static const uint32_t least[] = {
 		[TUNE_BALANCED] = 30, [TUNE_SIZE] = 8, [TUNE_SPEED] = 60};
 	return tune_permille(trial) + least[goal->aim] <= 1000;

@@ -1,31 +1,34 @@
 /*
- * The choice itself: what is looked at, which candidate wins, and how long the choice holds.
+ * The choice itself: what to look at, which candidate wins, and how long the choice holds.
  *
  * A look (tune/look.c) finds the best of a few candidates. Nearly all of the time goes into trials
- * (tune/try.c), so that what cannot win any more is not tried again.
+ * (tune/try.c), so candidates that cannot win any more are not tried again.
  */
 #include "codec/codec.h"
 #include "codec/encoder.h"
 #include "codec/scratch_impl.h"
 #include "codec/tune/impl.h"
 
-/* Shorter samples get the base as it is. */
+/* Shorter samples get the base unchanged. */
 #define SAMPLE_MIN 64
 
-/* A choice holds for so many bytes; the one for a file's first chunk for less, if it was close. */
+/* A choice holds for this many bytes; that for a file's first chunk for less, if it was close. */
 #define AGAIN (16u << 20)
 #define AGAIN_TIE (4u << 20)
 
-/* How often the tolerance of a glance is doubled, once for each time that nothing came of it. */
+/*
+ * At most this often the tolerance of a glance is doubled, each time that choosing again changed
+ * nothing.
+ */
 #define PATIENCE_MAX 2
 
-#define USUAL_BLOCK (64u << 10) /* of bytes without items */
+#define USUAL_BLOCK (64u << 10) /* for bytes without items */
 #define TEXT_BLOCK (96u << 10)
 
 /*
- * Where no filter helps, the codec has to do it alone: the next level saves 5 % of text and
- * code. Half as much window again saves 3 % more of text, little of code, and costs readers of
- * single blocks a third of their time.
+ * If no filter helps, it is up to the codec: the next level saves 5 % of text and code. A block
+ * half as large again saves 3 % more of text, little of code, and costs readers of single blocks a
+ * third of their time.
  */
 void tune_advise(const struct tune_goal *g, bool mixed, struct pipeline *out)
 {
@@ -43,15 +46,17 @@ void tune_unseen(const struct tune_goal *goal, struct pipeline *out)
 }
 
 /*
- * True: all of the file is one block of text. By usual blocks it would be two, and the second,
- * small one would know nothing of the first.
+ * True: the file fits one block of text. Usual blocks would split it in two, of which the second,
+ * small one would not have the first as its window.
  */
 static bool fits_one_block(struct view sample)
 {
 	return sample.n > USUAL_BLOCK && sample.n <= TEXT_BLOCK;
 }
 
-/* The first chunk of a file is the least typical: if it does not decide, the next one shall. */
+/*
+ * The first chunk of a file is the least typical: if it is undecided, the next one should decide.
+ */
 static bool near_tie(const struct tune_report *r)
 {
 	const struct tune_trial *best = &r->tried[0], *next = &r->tried[1];
@@ -64,12 +69,12 @@ static bool is_soft(struct scratch *s, struct view part)
 {
 	struct tune_scan scan = {.n = 1, .item = {{.size = 1}}};
 	tune_scan(&s->kernels, &scan, part);
-	return scan.item[0].shuffled < 6 * END; /* bits; packed data has 8 a byte */
+	return scan.item[0].shuffled < 6 * END; /* bits; packed data has 8 per byte */
 }
 
 /*
- * Containers of packed data begin with what they hold (HDF5, say), in pages of pointers and zeros,
- * or end with it (zip). No sample sees that, but it is a tenth of a small file.
+ * Containers of packed data begin (HDF5) or end (zip) with their directory, pages of pointers and
+ * zeros. No sample includes that, but it is a tenth of a small file.
  */
 static bool has_soft_end(struct scratch *s, const struct tune_input *in)
 {
@@ -83,7 +88,7 @@ static bool has_soft_end(struct scratch *s, const struct tune_input *in)
 #define PLACES 128
 #define PLACE 256
 #define PLACES_SOFT 4  /* a thirtieth of the bytes */
-#define VALUES_SOFT 96 /* of so few values; packed data has 162 in 256 bytes, seldom below 140 */
+#define VALUES_SOFT 96 /* or fewer; packed data has 162 in 256 bytes, seldom below 140 */
 
 static unsigned count_values(const uint8_t p[static PLACE])
 {
@@ -97,8 +102,8 @@ static unsigned count_values(const uint8_t p[static PLACE])
 }
 
 /*
- * Photographs have profiles, thumbnails and forms to be filled in, documents have tables between
- * what they packed, all of it more than a page from their ends. Blocks without are stored anyway.
+ * Photographs have profiles, thumbnails and padding, documents have tables between packed parts,
+ * all of it more than a page from their ends. Blocks without such are stored anyway.
  */
 static bool has_soft_places(struct view v)
 {
@@ -110,7 +115,7 @@ static bool has_soft_places(struct view v)
 	return soft >= PLACES_SOFT;
 }
 
-/* No candidate is worth its time: the bytes are stored as they are. */
+/* No candidate is worth the time: stores the bytes, unless parts of the chunk are soft. */
 static void give_up(const struct tuner *t, const struct tune_input *in, struct pipeline *out)
 {
 	bool soft = has_soft_end(t->s, in) || has_soft_places(in->sample);
@@ -120,11 +125,14 @@ static void give_up(const struct tuner *t, const struct tune_input *in, struct p
 		return;
 	}
 	out->level = 0;
-	/* Packed bytes look alike, also where they come again: soon, then ever more seldom. */
+	/*
+	 * Packed bytes all look alike, even where they repeat: so look again soon, then less and
+	 * less often.
+	 */
 	t->report->again = min_u64(AGAIN, max_u64(in->offset, in->sample.n));
 }
 
-/* What the file's header says, by its bytes or by the report of the choice before. */
+/* What the file's header says, by its bytes or by the report of the previous choice. */
 static struct tune_hint hint_of(const struct tune_input *in, const struct tune_report *before)
 {
 	if (in->head.n || !in->offset)
@@ -134,7 +142,10 @@ static struct tune_hint hint_of(const struct tune_input *in, const struct tune_r
 
 #define FLAT 2048
 
-/* What follows the middle, or a later place if that is a margin of an image, say. */
+/*
+ * The bytes from the middle on, or from a later place if those are flat, as in the margin of an
+ * image.
+ */
 static struct view back_half(struct view v)
 {
 	size_t middle = v.n / 2, step = v.n / 16 + FLAT / 2;
@@ -145,8 +156,8 @@ static struct view back_half(struct view v)
 }
 
 /*
- * Records do not stand out in each part of a table. Where they did for the last choice, and their
- * size was the best one, it is tried again; else that part would be stored as it is.
+ * Records do not stand out in every part of a table. If they did for the last choice, and their
+ * size was the best, it is tried again; otherwise that part might be stored uncompressed.
  */
 static uint32_t period_of(const struct tune_input *in, const struct tune_report *before)
 {
@@ -159,7 +170,7 @@ static uint32_t period_of(const struct tune_input *in, const struct tune_report 
 	return period || !known ? period : last;
 }
 
-/* For the next choice in the file, and for glances at what comes before it. */
+/* Remembers the looks of the sample, for glances until the next choice, and for that choice. */
 static void remember_looks(const struct tuner *t, const struct tune_input *in,
 			   const struct tune_report *before)
 {
@@ -173,7 +184,7 @@ static void remember_looks(const struct tuner *t, const struct tune_input *in,
 	}
 }
 
-/* The best candidate, or what suits bytes that none of them helps. */
+/* Takes the best candidate, or what suits bytes that none of them helps. */
 static void settle(const struct tuner *t, const struct tune_input *in, struct pipeline *out)
 {
 	struct tune_report *r = t->report;

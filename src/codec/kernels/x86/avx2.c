@@ -1,6 +1,6 @@
 /*
- * AVX2: the shuffles of shuffle_impl.h on registers of two lanes of 16 bytes. Differences stay with
- * C, which compilers turn into vectors by themselves.
+ * AVX2: the shuffles of shuffle_impl.h on registers of two lanes of 16 bytes. Differences are left
+ * to C, which compilers vectorise.
  */
 #include "codec/codecs/lz4_fast.h"
 #include "codec/entropy.h"
@@ -18,9 +18,9 @@
 #include "codec/kernels/bitshuffle_impl.h"
 
 /*
- * Running sums: inside eight bytes by doubling steps, which shift and need no shuffle, then over
- * the halves of a lane, then over the lanes. What is carried on is the sum of both lanes, so that
- * the chain from one register to the next is one addition.
+ * Running sums: inside eight bytes by doubling steps, as shifts without shuffles, then over the
+ * halves of a lane, then over the lanes. The sum of both lanes is carried, so the dependency chain
+ * from one register to the next is a single addition.
  */
 static void sum_scan_avx2(size_t n, const uint8_t *src, uint8_t *dst)
 {

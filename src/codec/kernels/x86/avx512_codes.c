@@ -1,18 +1,18 @@
 /*
  * The Huffman codes of Zstandard's literals (kernels.h: put_codes) by AVX-512, built with and
- * without VBMI, which looks up 64 bytes in a table of 256 at once. They gain more than a processor
- * from before VBMI loses by running slower behind registers of 64 bytes (avx512bw.c).
+ * without VBMI, which looks up 64 bytes in a table of 256 at once. Here 64-byte registers gain more
+ * than a processor without VBMI loses by the lower clock that they cause (avx512bw.c).
  *
- * What makes the plain version slow is its chain: where a code goes depends on the lengths of all
- * before it. Here codes of 64 literals are joined two and two, then four and four, then eight and
- * eight, all of them side by side; the chain is left with one step for eight literals.
+ * The plain version is slow because of its dependency chain: where a code goes depends on the
+ * lengths of all before it. Here the codes of 64 literals are joined to pairs, fours and eights in
+ * parallel, which leaves one step of the chain for eight literals.
  */
 #include "codec/inline.h"
 #include "codec/zstd/codes.h"
 
 #include <immintrin.h>
 
-/* A code of at most 11 bits, and its length above them. */
+/* A word has a code of at most 11 bits, and its length above. */
 #define LENGTH_AT 12
 
 static void words_of(uint16_t word[256], const uint64_t code[256])
@@ -20,24 +20,21 @@ static void words_of(uint16_t word[256], const uint64_t code[256])
 	const __m512i bits = _mm512_set1_epi64(63), all = _mm512_set1_epi64(64);
 	for (size_t i = 0; i < 256; i += 8) {
 		__m512i x = _mm512_loadu_si512(code + i), n = _mm512_and_si512(x, bits);
-		/* Where there is no code, the shift by 64 gives nothing. */
+		/* If there is no code, the shift by 64 yields 0. */
 		__m512i c = _mm512_srlv_epi64(x, _mm512_sub_epi64(all, n));
 		c = _mm512_or_si512(c, _mm512_slli_epi64(n, LENGTH_AT));
 		_mm_storeu_si128((__m128i *)(word + i), _mm512_cvtepi64_epi16(c));
 	}
 }
 
-/*
- * The words of 64 literals x, in pairs of 8: those of 0 .. 7, 16 .. 23 and so on in w[0], the
- * others in w[1].
- */
+/* The words of 64 literals: those of 0 .. 7, 16 .. 23 and so on in w[0], the others in w[1]. */
 struct words {
 	__m512i w[2];
 };
 
 #ifdef __AVX512VBMI__
 struct codes {
-	__m512i low[4], high[4]; /* bytes of the words */
+	__m512i low[4], high[4]; /* low and high bytes of the words */
 };
 
 static __m512i low_bytes(__m512i a, __m512i b)
@@ -58,7 +55,7 @@ static void codes_init(struct codes *c, const uint64_t code[256])
 	}
 }
 
-/* The bytes of a table at 64 places: an instruction sees half of it, the top bit says which. */
+/* Looks up 64 bytes in a table: an instruction covers half of it, the top bit selects which. */
 ALWAYS_INLINE __m512i bytes_at(const __m512i table[4], __m512i x)
 {
 	__m512i a = _mm512_permutex2var_epi8(table[0], x, table[1]);
@@ -84,7 +81,7 @@ static void codes_init(struct codes *c, const uint64_t code[256])
 	memcpy(c->word, word, sizeof word);
 }
 
-/* The words at 32 places: an instruction sees a quarter of the table, two bits say which. */
+/* Looks up 32 words in a table: an instruction covers a quarter of it, two bits select which. */
 ALWAYS_INLINE __m512i words_at(const __m512i table[8], __m512i x)
 {
 	__mmask32 bit6 = _mm512_test_epi16_mask(x, _mm512_set1_epi16(64));
@@ -106,14 +103,14 @@ ALWAYS_INLINE struct words look_up(const struct codes *c, __m512i x)
 }
 #endif
 
-/* Codes of several literals, joined, and how many bits they are, in each 64 bits of a register. */
+/* In each 64 bits of a register: the joined codes of several literals, and their length in bits. */
 struct joined {
 	__m512i bits, n;
 };
 
 /*
- * Literals are written last first: of two neighbours the later one has the lower bits, and the
- * earlier one, which comes first in memory, is moved up by its length.
+ * Literals are written last first: of two neighbours the later one gets the lower bits, and the
+ * earlier one is shifted up by its length.
  */
 ALWAYS_INLINE struct joined join_four(__m512i words)
 {
@@ -141,17 +138,17 @@ ALWAYS_INLINE void run_store(struct run *r, __m512i bits, __m512i n)
 }
 
 /*
- * The codes of 64 literals, in their order: by eights if each is short enough, and the earlier and
- * later halves of these.
+ * The codes of 64 literals, in order: by eights, for use if each is short enough, and the early and
+ * late halves of those.
  */
 struct group {
 	struct run eight, early, late;
 	bool short_enough;
 };
 
-#define AT_ONCE 64                /* literals a group                         */
+#define AT_ONCE 64                /* literals per group                       */
 #define GROUP_BYTES (64 * 11 / 8) /* at most                                  */
-#define EIGHT_BITS 56             /* what fits above up to 7 bits that wait   */
+#define EIGHT_BITS 56             /* what fits besides up to 7 bits not flushed */
 
 ALWAYS_INLINE void group_join(struct group *g, const struct codes *c, const uint8_t *literals)
 {
@@ -189,9 +186,9 @@ ALWAYS_INLINE void group_put(struct bits *b, const struct group *g)
 }
 
 /*
- * Whole groups from the end of v, as long as there is room for two of them. Returns how many
- * literals are left. While one group is written the next one is joined, as the processor has units
- * for both.
+ * Writes whole groups from the end of v, as long as there is room for two. Returns how many
+ * literals are left. While one group is written the next one is joined: the processor does both in
+ * parallel.
  */
 static size_t put_groups(struct bits *b, const struct codes *c, struct view v, const uint8_t *limit)
 {
@@ -221,7 +218,7 @@ static uint8_t *put_stream(const struct codes *c, const uint64_t code[256], stru
 	return end_stream(&b, limit);
 }
 
-/* With fewer literals than this the table does not pay. */
+/* Below this many literals the table does not pay. */
 #define FEW 1024
 
 bool PUT_CODES(const uint64_t code[256], struct view v, struct span to, uint8_t *end[4])

@@ -1,8 +1,8 @@
 /*
  * AVX-512 without VBMI, as from Skylake to Cascade Lake. Registers have two lanes as with AVX2:
- * wider ones are up to twice as fast here, but for a millisecond behind them these processors run
- * slower, by more than all of decoding gains (docs/SPEED.md, "Registers of 64 bytes"). There are
- * more of them, and ternary logic.
+ * wider ones are up to twice as fast here, but lower the clock for a millisecond afterwards, which
+ * costs more than they gain (docs/SPEED.md, "Registers of 64 bytes"). The gain is from more
+ * registers, and ternary logic.
  */
 #include "codec/kernels/kernels.h"
 #include "codec/kernels/x86/lanes2.h"

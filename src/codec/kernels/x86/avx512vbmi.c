@@ -1,6 +1,6 @@
 /*
- * AVX-512 with VBMI and GFNI. Interleaving goes over the whole register here, so that items are
- * read and written 64 bytes at a time; see shuffle_impl.h for the rotation of address bits.
+ * AVX-512 with VBMI and GFNI. Interleaving is over whole registers here, so items are read and
+ * written 64 bytes at a time; see shuffle_impl.h for the rotation of address bits.
  */
 #include "codec/inline.h"
 #include "codec/kernels/kernels.h"
@@ -47,7 +47,9 @@ ALWAYS_INLINE __m512i load4(const uint8_t *p, size_t gap)
 	LIST8(f, 0), LIST8(f, 8), LIST8(f, 16), LIST8(f, 24), LIST8(f, 32), LIST8(f, 40), \
 		LIST8(f, 48), LIST8(f, 56)
 
-/* Byte i of the low halves of two registers, interleaved; + 32 for the high halves. */
+/*
+ * The source of byte i when interleaving the low halves of two registers; + 32 for the high halves.
+ */
 #define WEAVE8(i) (((i) & 1) * 64 + (i) / 2)
 #define WEAVE8_HI(i) (WEAVE8(i) + 32)
 static const uint8_t weave8[2][64] = {{LIST64(WEAVE8)}, {LIST64(WEAVE8_HI)}};
@@ -69,7 +71,7 @@ static const uint32_t weave32[4][2][16] = {
 	{{LIST16(W8)}, {LIST16(W8_HI)}},
 };
 
-/* Byte j of all s-byte items of a register together. */
+/* Groups byte j of all s-byte items of a register. */
 #define SORT(i, s) ((i) % (64 / (s)) * (s) + (i) / (64 / (s)))
 #define S2(i) SORT(i, 2)
 #define S4(i) SORT(i, 4)
@@ -136,13 +138,13 @@ ALWAYS_INLINE void from_planes_avx512vbmi(__m512i *a, const size_t s, uint8_t *d
 }
 
 /*
- * Items of 8 and 16 bytes, where the rotations above are bound by the two units that shuffle: an
- * s x s matrix of elements of 64 / s bytes, mirrored with two shuffles a register, and between them
- * blends, which any unit does. With b[r][k] the k-th element of register r:
- *      row r turned, and reversed:            b[r][k] = a[r][r - k]      (indices modulo s)
+ * Items of 8 and 16 bytes, where the rotations above are limited by the two shuffle ports:
+ * transposes an s x s matrix of elements of 64 / s bytes with two shuffles per register, and
+ * blends, which run on any port, in between. With b[r][k] the k-th element of register r:
+ *      row r rotated, and reversed:           b[r][k] = a[r][r - k] (indices modulo s)
  *      column k moved up by k, bit by bit:    c[j][k] = b[j + k][k] = a[j + k][j]
- *      row j turned:                          d[j][r] = c[j][r - j] = a[r][j]
- * The first step also sorts the bytes of the items, the last one of unshuffle puts them back.
+ *      row j rotated:                         d[j][r] = c[j][r - j] = a[r][j]
+ * The first step also sorts the bytes of the items; the last step of unshuffle undoes that.
  */
 #define ELEMENT(i, s) ((i) / (64 / (s)))
 #define IN_ELEMENT(i, s) ((i) % (64 / (s)))
@@ -167,7 +169,7 @@ ALWAYS_INLINE __m512i choose(const size_t s, const unsigned bit, __m512i a, __m5
 	return _mm512_mask_blend_epi64((__mmask8)words[bit], a, b);
 }
 
-/* Column k of the s registers moves by k rows, up or down. */
+/* Moves column k of the s registers by k rows, up or down. */
 ALWAYS_INLINE void move_columns(__m512i *a, const size_t s, const bool up)
 {
 #pragma GCC unroll 4
@@ -194,7 +196,7 @@ ALWAYS_INLINE __m512i turn(const size_t s, __m512i x, const int by)
 	return _mm512_permutexvar_epi64(_mm512_add_epi64(LOAD(pair), _mm512_set1_epi64(by)), x);
 }
 
-/* For each register: where the bytes of its turned row come from ... */
+/* The permutation for each register: where the bytes of its rotated row come from ... */
 ALWAYS_INLINE void turning_in(__m512i *order, const size_t s)
 {
 	const int t = s == 16;
@@ -205,7 +207,7 @@ ALWAYS_INLINE void turning_in(__m512i *order, const size_t s)
 	}
 }
 
-/* ... and where those of a turned row go. */
+/* ... and where those of a rotated row go. */
 ALWAYS_INLINE void turning_out(__m512i *order, const size_t s)
 {
 	const int t = s == 16;
@@ -218,15 +220,15 @@ ALWAYS_INLINE void turning_out(__m512i *order, const size_t s)
 }
 
 /*
- * Planes a multiple of 4096 bytes apart, as those of blocks of 2^k bytes are, share one set of
- * lines in L1, which holds twelve, those of the source among them. So of 16-byte items only the
- * first IN_PLACE_16 planes are read or written where they lie. The others go through a buffer on
- * the stack, NEAR bytes of each plane at a time. See docs/SPEED.md, "Shuffle of 16 bytes".
+ * Planes a multiple of 4096 bytes apart, as in blocks of 2^k bytes, map to one set of L1, which has
+ * twelve ways, the source's lines included. So for 16-byte items only the first IN_PLACE_16 planes
+ * are accessed in place. The others go through a buffer on the stack, NEAR bytes of each plane at a
+ * time. See docs/SPEED.md, "Shuffle of 16 bytes".
  */
 #define IN_PLACE_16 6u
 #define NEAR 1024u
 
-/* Where the planes of a tile lie: those in place, and the others. */
+/* The planes of a tile: those accessed in place, and the others. */
 struct planes {
 	uint8_t *low, *high;
 	size_t low_gap, high_gap;
@@ -267,7 +269,7 @@ ALWAYS_INLINE void unshuffle_turned(const size_t s, const __m512i *order, const 
 		STORE(dst + 64 * r, _mm512_permutexvar_epi8(order[r], a[r]));
 }
 
-/* True: all planes share the lines of one set. With 8 planes these still have room. */
+/* True: all planes map to one set, which has too few ways. Enough for 8 planes. */
 static inline bool planes_collide(const size_t s, size_t n)
 {
 	return s == 16 && n % 4096 == 0;
@@ -304,7 +306,7 @@ ALWAYS_INLINE void unshuffle_mirrored(const size_t s, size_t n, const uint8_t *s
 	__m512i order[16];
 	uint8_t near[(16 - IN_PLACE_16) * NEAR] __attribute__((aligned(64)));
 	size_t i = 0;
-	uint8_t *from = (uint8_t *)(uintptr_t)src; /* only read; struct planes is for both ways */
+	uint8_t *from = (uint8_t *)(uintptr_t)src; /* only read; struct planes serves both ways */
 	turning_out(order, s);
 	for (; planes_collide(s, n) && i + NEAR <= n; i += NEAR) {
 		for (size_t j = IN_PLACE_16; j < s; j++)
@@ -335,8 +337,8 @@ MIRRORED_LOOPS(8)
 MIRRORED_LOOPS(16)
 
 /*
- * The bits of eight bytes, mirrored (kernels.c: bits_mirror), for 8 groups of 8. The
- * instruction wants the bytes of a group last first.
+ * Transposes the bits of 8 groups of eight bytes (kernels.c: bits_mirror). The instruction expects
+ * the bytes of a group in reverse order.
  */
 ALWAYS_INLINE __m512i mirror_reversed(__m512i x)
 {

@@ -36,7 +36,9 @@ static void sum_scan_sse2(size_t n, const uint8_t *src, uint8_t *dst)
 		x = _mm_add_epi8(x, _mm_slli_si128(x, 2));
 		x = _mm_add_epi8(x, _mm_slli_si128(x, 4));
 		x = _mm_add_epi8(x, _mm_slli_si128(x, 8));
-		/* The register's own total is ready before the carry is: a short chain. */
+		/*
+		 * The register's own total does not wait for the carry: a short dependency chain.
+		 */
 		uint8_t total = (uint8_t)(_mm_extract_epi16(x, 7) >> 8);
 		STORE(dst + i, _mm_add_epi8(x, _mm_set1_epi8((char)sum)));
 		sum = (uint8_t)(sum + total);
