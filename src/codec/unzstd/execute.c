@@ -1,7 +1,7 @@
 /*
- * The sequences of a block: decoded, and copied to where they belong, one after the other. All that
- * a processor can predict of them is that lengths are short: so a copy writes 32 bytes before it
- * asks whether that was enough, and offsets are chosen without branches.
+ * Decodes and executes the sequences of a block, one after the other. All that a processor can
+ * predict about them is that lengths are short: so a copy writes 32 bytes before it checks whether
+ * that was enough, and offsets are selected without branches.
  */
 #include "codec/inline.h"
 #include "codec/unzstd/impl.h"
@@ -26,17 +26,17 @@ ALWAYS_INLINE void copy32(uint8_t *to, const uint8_t *from)
 #define PLACE(a, i) (i) % (a)
 #define PLACES(a) {LIST16(PLACE, a)}
 
-/* Byte i of what repeats its last 1 to 15 bytes. */
+/* Shuffles that repeat a pattern of 1 to 15 bytes over 16. */
 static const uint8_t place[16][16] = {
 	PLACES(1),  PLACES(1),  PLACES(2),  PLACES(3),  PLACES(4),  PLACES(5),
 	PLACES(6),  PLACES(7),  PLACES(8),  PLACES(9),  PLACES(10), PLACES(11),
 	PLACES(12), PLACES(13), PLACES(14), PLACES(15),
 };
 
-/* The most of 16 bytes that are whole multiples of the offset. */
+/* The largest multiple of the offset up to 16. */
 static const uint8_t steps[16] = {16, 16, 16, 15, 16, 15, 12, 14, 16, 9, 10, 11, 12, 13, 14, 15};
 
-/* Less than 16 bytes back: sixteen at a time, of which whole multiples of the offset are new. */
+/* For offsets below 16: stores 16 bytes at a time, advancing by a multiple of the offset. */
 ALWAYS_INLINE void copy_pattern(uint8_t *op, size_t offset, size_t n)
 {
 	__m128i x = _mm_loadu_si128((const __m128i *)(op - offset));
@@ -46,7 +46,7 @@ ALWAYS_INLINE void copy_pattern(uint8_t *op, size_t offset, size_t n)
 		_mm_storeu_si128((__m128i *)op, x);
 }
 
-/* Writes up to 31 bytes more. */
+/* Writes up to 31 bytes too many. */
 ALWAYS_INLINE void copy_match(uint8_t *op, size_t offset, size_t n)
 {
 	const uint8_t *from = op - offset, *end = op + n;
@@ -66,7 +66,7 @@ ALWAYS_INLINE void copy_match(uint8_t *op, size_t offset, size_t n)
 	}
 }
 
-/* Near the end of dst: as far as may be with `room` bytes, the rest one by one. */
+/* For the end of dst: wide copies as far as `room` allows, the rest byte by byte. */
 static __attribute__((noinline)) void copy_exactly(uint8_t *op, size_t offset, size_t n,
 						   size_t room)
 {
@@ -80,19 +80,20 @@ static __attribute__((noinline)) void copy_exactly(uint8_t *op, size_t offset, s
 		op[i] = op[(ptrdiff_t)(i - offset)];
 }
 
-/* A block's sequences on their way; arrays here would not stay in registers. */
+/* The state of decoding a block's sequences. No arrays, which would not stay in registers. */
 struct walk {
-	/* the stream, which is read from its end */
-	const uint8_t *p, *lowest; /* a word, and the last one with a bit of the stream */
-	unsigned held;             /* its lowest bits, which are not read yet           */
-	/* the states of literal lengths, offsets and match lengths, as places in `cell` */
+	/* the bitstream, which is read backwards */
+	const uint8_t *p, *lowest; /* the word at hand, and the lowest one with bits of the
+				      stream */
+	unsigned held;             /* how many of its lowest bits are unread            */
+	/* the states of literal lengths, offsets and match lengths, as indexes into `cell` */
 	const struct cell *cell;
 	uint32_t l, o, m;
-	/* dst: where the next byte goes; its first byte and the one behind its last */
+	/* dst: where the next byte goes; its start and end */
 	uint8_t *op, *start, *last;
-	uint8_t *end;      /* of the block, or of what is wanted of it    */
-	uint8_t *fast_end; /* up to here copies may write UNZSTD_SLACK bytes more */
-	const uint8_t *lit, *lit_end; /* the next literal, and behind the last */
+	uint8_t *end;      /* of the block, or of the part wanted         */
+	uint8_t *fast_end; /* up to here copies may overshoot by UNZSTD_SLACK */
+	const uint8_t *lit, *lit_end; /* the next literal, and the end of all */
 	uint32_t r0, r1, r2;          /* the last three offsets, newest first  */
 };
 
@@ -101,7 +102,7 @@ struct numbers {
 	uint32_t value;
 };
 
-/* At least 56 bits. False: the stream has ended before. */
+/* Loads a word with at least 56 unread bits. False: the stream is exhausted. */
 ALWAYS_INLINE bool refill(struct walk *w, uint64_t *word)
 {
 	w->p += (ptrdiff_t)(w->held >> 3) - 7;
@@ -133,7 +134,10 @@ ALWAYS_INLINE bool walk_begin(struct walk *w, const struct sequences *s)
 
 #define STATES_BITS (ZSTD_LITERALS_LOG + ZSTD_OFFSET_LOG + ZSTD_MATCH_LOG)
 
-/* False: the bits end too early, or for the last ones, which no states follow, not here. */
+/*
+ * Decodes a sequence. False: the stream ends too early or, after the `last` one, which no states
+ * follow, not exactly here.
+ */
 ALWAYS_INLINE bool decode(struct walk *w, struct numbers *x, const bool last)
 {
 	const struct cell *l = w->cell + w->l, *o = w->cell + w->o, *m = w->cell + w->m;
@@ -153,7 +157,9 @@ ALWAYS_INLINE bool decode(struct walk *w, struct numbers *x, const bool last)
 	return true;
 }
 
-/* The last three offsets have the values 1 to 3; behind no literal the first one is left out. */
+/*
+ * Values 1 to 3 are the last three offsets; without literals, shifted by one (RFC 8878, 3.1.1.5).
+ */
 ALWAYS_INLINE uint32_t offset_of(struct walk *w, const struct numbers *x)
 {
 	uint32_t offset = x->value - ZSTD_OFFSET_RECENT;
@@ -196,10 +202,10 @@ ALWAYS_INLINE bool execute(struct walk *w, const struct numbers *x)
 }
 
 /*
- * Called when execute has refused a sequence. If that was only because it goes beyond what is
- * wanted (s->stop), executes it and returns where it ends; else returns 0. execute has moved w.op
- * and w.lit behind the sequence already. The arguments are passed by value: variables whose address
- * is taken would not stay in registers in the caller's loop.
+ * Called after execute has refused a sequence. If that was only because it goes beyond what is
+ * wanted (s->stop), executes it and returns where it ends; else returns 0. w.op and w.lit have
+ * already been moved past the sequence. Arguments are passed by value: variables whose address is
+ * taken would not stay in registers in the caller's loop.
  */
 static __attribute__((noinline)) size_t execute_last(struct walk w, struct numbers x,
 						     const struct sequences *s)
@@ -215,7 +221,7 @@ static __attribute__((noinline)) size_t execute_last(struct walk w, struct numbe
 	return next;
 }
 
-/* front: it may end at s->stop. */
+/* front: may end at s->stop. */
 ALWAYS_INLINE size_t execute_all(const struct sequences *s, uint32_t rep[3], const bool front)
 {
 	struct numbers x;
@@ -255,7 +261,7 @@ ALWAYS_INLINE size_t execute_all(const struct sequences *s, uint32_t rep[3], con
 	return (size_t)(w.op + rest - w.start);
 }
 
-/* Built twice: each value that a loop has to keep besides costs a fiftieth of its time. */
+/* Two instances: each additional value that the loop has to keep costs a fiftieth of its time. */
 static __attribute__((noinline)) size_t execute_whole(const struct sequences *s, uint32_t rep[3])
 {
 	return execute_all(s, rep, false);

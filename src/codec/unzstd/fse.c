@@ -1,15 +1,15 @@
-/* Tables of finite state entropy (RFC 8878, 4.1), read. */
+/* Reads tables of finite state entropy (RFC 8878, 4.1). */
 #include "codec/inline.h"
 #include "codec/unzstd/impl.h"
 #include "codec/zstd/bits.h"
 
-#define ABOUT_MAX 128 /* bytes; no description of 53 symbols is as long */
+#define ABOUT_MAX 128 /* bytes; longer than any description of 53 symbols */
 
 /*
- * The share at bit *at. Where `left` cells have no symbol yet, it is -1 to left, and stored plus
- * one: one of left + 2 values. Of the patterns with as many bits as the largest has, some would be
- * spare; so as many values, the smallest, do without the top bit, and those that have it are so
- * much less.
+ * Reads the share at bit *at. With `left` cells not assigned yet, it is -1 .. left, stored plus
+ * one, so one of left + 2 values. A fixed number of bits would leave some patterns spare; so that
+ * many of the smallest values go without the top bit, and values with the top bit are reduced by
+ * that number.
  */
 ALWAYS_INLINE int32_t share_read(const uint8_t *p, unsigned *at, int32_t left)
 {
@@ -24,8 +24,8 @@ ALWAYS_INLINE int32_t share_read(const uint8_t *p, unsigned *at, int32_t left)
 }
 
 /*
- * Behind a share of 0: how many more of them follow, in pieces of two bits, of which 3 says that
- * there is another piece. False: too many. The array has room for a piece more than `symbols`.
+ * After a share of 0, reads how many more zeros follow, two bits at a time, where 3 means that more
+ * follow. False: too many. The array has room for three more than `symbols`.
  */
 ALWAYS_INLINE bool zeros_read(struct shares *s, const uint8_t *p, unsigned *at, unsigned symbols)
 {
@@ -41,7 +41,7 @@ ALWAYS_INLINE bool zeros_read(struct shares *s, const uint8_t *p, unsigned *at, 
 	return true;
 }
 
-/* As shares_read; ABOUT_MAX bytes and eight more of v.p can be read, whatever v.n is. */
+/* As shares_read; ABOUT_MAX + 8 bytes at v.p must be readable, whatever v.n is. */
 static size_t read_padded(struct shares *s, struct view v, unsigned symbols, unsigned log)
 {
 	unsigned at = 4;
@@ -63,7 +63,7 @@ static size_t read_padded(struct shares *s, struct view v, unsigned symbols, uns
 
 size_t shares_read(struct shares *s, struct view v, unsigned symbols, unsigned log)
 {
-	uint8_t padded[ABOUT_MAX + 8]; /* zeros behind a description that is all of v */
+	uint8_t padded[ABOUT_MAX + 8]; /* pads a description at the end of the input with zeros */
 	if (!v.n)
 		return 0;
 	if (v.n < sizeof padded) {
@@ -74,7 +74,7 @@ size_t shares_read(struct shares *s, struct view v, unsigned symbols, unsigned l
 	return read_padded(s, v, symbols, log);
 }
 
-/* The symbols of the cells. Those with less than one are at the end, the last one first. */
+/* Assigns symbols to cells. Those with a share below one are at the end, in reverse order. */
 static void spread(const struct shares *s, uint8_t *symbol)
 {
 	uint8_t run[(1 << FSE_LOG_MAX) + 8];

@@ -1,11 +1,11 @@
 /*
- * Huffman codes of literals, decoded (RFC 8878, 4.2.2): four streams side by side, whose looks at
- * the table do not wait for each other.
+ * Decodes the Huffman codes of literals (RFC 8878, 4.2.2): four streams in parallel, whose table
+ * look-ups do not wait for each other.
  */
 #include "codec/inline.h"
 #include "codec/unzstd/impl.h"
 
-/* An entry of `many`: symbols, above them the length of their codes, and their number. */
+/* An entry of `many`: symbols, then the total length of their codes, then their number. */
 #define LENGTH_AT 24
 #define ONE_MORE (1u << 30)
 #define LENGTH(x) ((x) >> LENGTH_AT & 63)
@@ -16,10 +16,10 @@ ALWAYS_INLINE uint32_t entry_of(uint32_t one)
 }
 
 /*
- * A look takes HUF_LOG bits: a code of n bits, and HUF_LOG - n bits behind it, which may hold more
- * codes. to[i] becomes the entry for the codes that lie in these bits, whose value is i, moved up
- * by one symbol to make room for the first. `from` has, for the same i, the entry of a look that
- * begins with them; if its codes are longer than those bits, to[i] stays as it is.
+ * A look-up takes HUF_LOG bits: a code of n bits, and the HUF_LOG - n bits after it, which may hold
+ * more codes. to[i] becomes the entry for the codes in those bits, whose value is i, shifted by one
+ * symbol to make room for the first. `from` has, for the same i, the entry of a look-up that begins
+ * with them; if its codes are longer than those bits, to[i] stays.
  */
 static void behind_fill(unsigned n, const uint32_t *restrict from, uint32_t *restrict to)
 {
@@ -33,10 +33,9 @@ static void behind_fill(unsigned n, const uint32_t *restrict from, uint32_t *res
 #define AT_ONCE 8
 
 /*
- * Fills h->many: for each code its own symbol, and behind it what behind_fill has found. A code of
- * n bits has a run of HUF_SIZE >> n entries. Eight are written at once, also where a run is
- * shorter: the next code's run overwrites the rest, and the last one, that of the shortest code,
- * has at least eight.
+ * Fills h->many: for each code its own symbol, followed by what behind_fill has found. A code of n
+ * bits has a run of HUF_SIZE >> n entries. Eight are written at once, even if a run is shorter: the
+ * next code's run overwrites the rest, and the last run, of the shortest code, has at least eight.
  */
 static void runs_fill(struct huffman *h, const uint32_t *behind)
 {
@@ -54,7 +53,7 @@ static void runs_fill(struct huffman *h, const uint32_t *behind)
 	}
 }
 
-/* Every 2^n-th entry, of one code or of two. */
+/* Picks every 2^n-th entry, of one code or of two. */
 ALWAYS_INLINE void pick(const struct huffman *h, bool many, unsigned n, uint32_t *restrict to)
 {
 	for (uint32_t i = 0; i < HUF_SIZE >> n; i++)
@@ -64,16 +63,16 @@ ALWAYS_INLINE void pick(const struct huffman *h, bool many, unsigned n, uint32_t
 static void pick_first(const struct huffman *h, bool many, unsigned n, uint32_t *to)
 {
 	if (n == 1)
-		pick(h, many, 1, to); /* half of the table: by shuffles */
+		pick(h, many, 1, to); /* a constant, for which the compiler uses shuffles */
 	else
 		pick(h, many, n, to);
 }
 
 /*
- * Makes the table for up to two codes a look, or with `third` three: a second pass puts the pairs
- * that the first one has made behind each code. Codes are in the order of their lengths, the
- * longest first. The bits behind a code of n bits are the upper bits of a look that begins there,
- * with n bits less, so its entries are every 2^n-th of the table: every second of those for n - 1.
+ * Makes the table for up to two codes per look-up, or with `third` three: a second pass appends the
+ * pairs made by the first one to each code. Codes are ordered by length, longest first. The bits
+ * after a code of n bits are the upper HUF_LOG - n bits of a look-up that begins there, so its
+ * entries are every 2^n-th of the table: every second of those for n - 1.
  */
 static void many_fill(struct huffman *h, bool third)
 {
@@ -93,7 +92,7 @@ static void many_fill(struct huffman *h, bool third)
 	h->many_ready = true;
 }
 
-/* A stream of Huffman codes, on its way; a mark behind its bits counts those that were read. */
+/* The state of decoding a stream. A mark bit below the unread bits of `word` counts those read. */
 struct huffman_way {
 	uint64_t word;
 	const uint8_t *p, *start;
@@ -119,10 +118,10 @@ ALWAYS_INLINE bool way_begin(struct huffman_way *w, struct view in, struct span 
 	return true;
 }
 
-/* What a step needs in registers. */
+/* What a step needs to have in registers. */
 struct huffman_table {
 	const void *entry;     /* h->one or h->many                                 */
-	const uint8_t *number; /* of codes, by the upper byte of an entry of `many` */
+	const uint8_t *number; /* number of codes, by the upper byte of an entry of `many` */
 	uint64_t top;          /* 64 - HUF_LOG                                      */
 };
 
@@ -133,8 +132,8 @@ static const uint8_t numbers[256] = {LIST64(0), LIST64(1), LIST64(2), LIST64(3)}
 
 /*
  * The empty assembly keeps the three in registers: compilers would load two of them, which are
- * constants, anew for each step. Its "memory" says that the steps below read the table, which their
- * own assembly does not say.
+ * constants, again in each step. Its "memory" clobber stands for the steps below, whose own
+ * assembly does not declare that they read the table.
  */
 ALWAYS_INLINE struct huffman_table table_of(const struct huffman *h, const bool many)
 {
@@ -144,10 +143,10 @@ ALWAYS_INLINE struct huffman_table table_of(const struct huffman *h, const bool 
 }
 
 /*
- * Both take the next bits of *word and write what their entry holds: one symbol, or four bytes of
- * which step_many counts up to three. Processors shift twice in a cycle and load two or three
- * times: so only the look and the step shift, and what else an entry holds is loaded by itself.
- * Compilers load it once and shift.
+ * Both take the next bits of *word and write the symbols of their entry: one, or four bytes, of
+ * which step_many counts up to three. Processors do two shifts per cycle, and two or three loads:
+ * so only the look-up and the advance shift, and the other fields of an entry are loaded
+ * separately. Compilers would load once and shift.
  */
 ALWAYS_INLINE void step_one(uint64_t *word, const struct huffman_table *t, uint8_t *op)
 {
@@ -185,20 +184,20 @@ ALWAYS_INLINE void way_step(struct huffman_way *w, const struct huffman_table *t
 		step_one(&w->word, t, w->op + i);
 }
 
-/* A round: so many looks of up to 11 bits, which is what a word has behind a refill. */
+/* Look-ups per round: a word has enough bits for five of up to 11 after a refill. */
 #define ROUND_LOOKS 5
-#define ROUND_BYTES 7 /* of the stream: 55 bits, and the rest of a byte */
+#define ROUND_BYTES 7 /* of the stream: 55 bits, and a partial byte */
 
-/* At most, with what is written behind them: three a look, and a byte more of the last. */
+/* At most, including overshoot: three per look-up, and one more byte of the last. */
 #define ROUND_SYMBOLS(many) ((many) ? 3 * ROUND_LOOKS + 1 : ROUND_LOOKS)
 
-/* Negative: another round might leave the stream, or its room. */
+/* Negative: another round might overrun the stream, or the output. */
 ALWAYS_INLINE ptrdiff_t way_room(const struct huffman_way *w, const bool many)
 {
 	return (w->p - w->start - ROUND_BYTES) | (w->end - w->op - ROUND_SYMBOLS(many));
 }
 
-/* The rest, symbol for symbol; false: its end is not where its bits end. */
+/* Decodes the rest, symbol by symbol; false: it does not end exactly with its bits. */
 ALWAYS_INLINE bool way_finish(struct huffman_way *w, const struct huffman *h)
 {
 	ptrdiff_t left = (w->p - w->start) * 8 + 64 - __builtin_ctzll(w->word);
@@ -218,7 +217,7 @@ ALWAYS_INLINE bool way_finish(struct huffman_way *w, const struct huffman *h)
 	return left == 0;
 }
 
-/* The four in registers, until one of them has no room. */
+/* Runs all four, in registers, until one of them has no room for another round. */
 ALWAYS_INLINE void ways_run(struct huffman_way to[4], const struct huffman *h, const bool many)
 {
 	struct huffman_way w[4] = {to[0], to[1], to[2], to[3]};
@@ -284,7 +283,10 @@ ALWAYS_INLINE bool decode_one(const struct huffman_streams *s, const struct huff
 	return way_finish(&w, h);
 }
 
-/* A larger table, with several symbols a look, pays where they are many and their codes short. */
+/*
+ * From this many literals on, the larger table, with several symbols per look-up, pays if codes are
+ * short.
+ */
 #define MANY_MIN 1500
 
 bool huffman_decode(struct huffman *h, const struct huffman_streams *s)

@@ -3,10 +3,10 @@
 
 struct head {
 	unsigned type, streams;
-	size_t n, coded, length; /* literals; bytes that code them; bytes of the header */
+	size_t n, coded, length; /* literals; bytes of their coded form; length of the header */
 };
 
-/* False: v is too short for the header, or for the bytes that follow by what it says. */
+/* False: v is too short for the header, or for the bytes that it announces. */
 static bool head_read(struct head *h, struct view v)
 {
 	if (v.n < 3)
@@ -30,7 +30,7 @@ static bool head_read(struct head *h, struct view v)
 	return h->length + h->coded <= v.n;
 }
 
-/* The n streams of v, and where the literals of each go. False: their lengths are wrong. */
+/* Splits v into its n streams, and the output accordingly. False: their lengths are wrong. */
 static bool streams_part(struct huffman_streams *s, unsigned n, struct view v, struct span out)
 {
 	s->n = n;
@@ -75,7 +75,7 @@ bool literals_read(struct unzstd *u, struct view *in, struct view *literals, str
 		return false;
 	struct view v = view_part(*in, head.length, head.coded);
 	*in = view_part(*in, head.length + head.coded, in->n - head.length - head.coded);
-	/* Without sequences they are the block. */
+	/* Without sequences, the literals are the block. */
 	uint8_t *out = in->n && !in->p[0] ? room.p : u->literals;
 	*literals = view_of(out, head.n);
 	switch (head.type) {

@@ -1,4 +1,4 @@
-/* The head of a block's sequences (RFC 8878, 3.1.1.3.2). */
+/* Reads the header of a block's sequences (RFC 8878, 3.1.1.3.2). */
 #include "codec/unzstd/impl.h"
 
 static const struct shares predefined[ZSTD_KINDS] = {
@@ -10,7 +10,7 @@ static const struct shares predefined[ZSTD_KINDS] = {
 static const unsigned symbols[ZSTD_KINDS] = {36, 32, FSE_SYMBOLS};
 static const unsigned log_max[ZSTD_KINDS] = ZSTD_TABLE_LOGS;
 
-/* Offsets beyond any content: a block with them is the library's. */
+/* Offsets larger than we support: a block with them is left to the library. */
 #define FAR {UINT32_MAX, 0}
 
 static const struct meaning meaning[ZSTD_KINDS][FSE_SYMBOLS] = {
@@ -44,7 +44,7 @@ void sequences_init(struct unzstd *u)
 		states_fill(u->cell, first_predefined[k], &predefined[k], meaning[k]);
 }
 
-/* Bytes read, or -1. */
+/* Returns the bytes read, or -1. */
 static ptrdiff_t states_read(struct unzstd *u, unsigned kind, unsigned mode, struct view v)
 {
 	const struct meaning *m = meaning[kind];

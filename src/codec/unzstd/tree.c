@@ -1,6 +1,6 @@
 /*
- * Huffman's tree of literals (RFC 8878, 4.2.1): weights of symbols, as they are or coded, become
- * the table of codes. A symbol of weight w has a code of log + 1 - w bits, or none where w is 0.
+ * Reads the Huffman tree of literals (RFC 8878, 4.2.1): weights of symbols, direct or coded, become
+ * the table of codes. A symbol of weight w has a code of log + 1 - w bits, or none if w is 0.
  */
 #include "codec/unzstd/impl.h"
 #include "codec/zstd/bits.h"
@@ -8,12 +8,12 @@
 #include <immintrin.h>
 
 #define SYMBOLS 256
-#define WEIGHTS_MAX 255 /* the last symbol's is not written */
+#define WEIGHTS_MAX 255 /* the last symbol's is implied */
 #define WEIGHTS_LOG ZSTD_WEIGHTS_LOG
 
 struct weights {
 	unsigned n;
-	uint8_t w[SYMBOLS]; /* zeros behind them */
+	uint8_t w[SYMBOLS]; /* zeros after the n weights */
 };
 
 static const struct meaning weight_meaning[HUF_LOG + 1] = {
@@ -21,7 +21,7 @@ static const struct meaning weight_meaning[HUF_LOG + 1] = {
 	{6, 0}, {7, 0}, {8, 0}, {9, 0}, {10, 0}, {11, 0},
 };
 
-/* Two states in turns, until the bits are not enough for the next one. */
+/* Two states take turns, until there are not enough bits for the next one. */
 static bool weights_decode(struct weights *w, const struct cell *cell, unsigned log,
 			   struct view v)
 {
@@ -61,7 +61,7 @@ static bool weights_decode(struct weights *w, const struct cell *cell, unsigned 
 	return false;
 }
 
-/* n weights, half a byte each. Returns the bytes that they take, or 0: there are fewer. */
+/* Reads n weights, half a byte each. Returns the bytes read; 0: there are too few. */
 static size_t halves_read(struct weights *w, unsigned n, struct view v)
 {
 	size_t bytes = (n + 1) / 2;
@@ -76,7 +76,7 @@ static size_t halves_read(struct weights *w, unsigned n, struct view v)
 	return bytes;
 }
 
-/* n bytes of coded weights, behind the description of their table. Returns n, or 0: wrong. */
+/* Reads n bytes: the description of a table, and coded weights. Returns n; 0: invalid. */
 static size_t coded_read(struct weights *w, size_t n, struct view v)
 {
 	struct cell cell[1 << WEIGHTS_LOG];
@@ -90,7 +90,7 @@ static size_t coded_read(struct weights *w, size_t n, struct view v)
 	return weights_decode(w, cell, s.log, view_part(v, about, n - about)) ? n : 0;
 }
 
-/* Bytes read, or 0: wrong. */
+/* Returns the bytes read; 0: invalid. */
 static size_t weights_read(struct weights *w, struct view v)
 {
 	if (!v.n)
@@ -103,7 +103,7 @@ static size_t weights_read(struct weights *w, struct view v)
 	return n ? n + 1 : 0;
 }
 
-/* A bit for each symbol. */
+/* One bit for each symbol. */
 struct symbol_set {
 	uint64_t word[4];
 };
@@ -129,7 +129,10 @@ static unsigned count(const struct symbol_set *set)
 	return (unsigned)n;
 }
 
-/* The symbols of each weight; the last weight makes the sum a power of two. False: no such. */
+/*
+ * Finds the symbols of each weight; the last symbol's weight makes the sum a power of two. False:
+ * invalid.
+ */
 static bool weights_end(const struct weights *w, unsigned *log, struct symbol_set of[HUF_LOG + 1])
 {
 	uint32_t total = 0, known = 0;
@@ -151,9 +154,9 @@ static bool weights_end(const struct weights *w, unsigned *log, struct symbol_se
 }
 
 /*
- * Symbols of low weights have the first codes; those of one weight are in their order. Eight
- * entries are written at once, also where a code has fewer: the next code overwrites the rest, and
- * the last one has at least eight.
+ * Symbols of low weights have the first codes; within a weight they are in order. Eight entries are
+ * written at once, even if a code has fewer: the next code overwrites the rest, and the last one
+ * has at least eight.
  */
 static void one_fill(struct huffman *h, unsigned log, const struct symbol_set of[HUF_LOG + 1])
 {

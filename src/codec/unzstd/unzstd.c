@@ -2,7 +2,7 @@
 #include "base/buf.h"
 #include "codec/unzstd/impl.h"
 
-/* Bytes of the header, or 0: not of our kind. */
+/* The length of the header; 0: not of our kind. */
 static size_t frame_head(struct view v, size_t n)
 {
 	if (v.n < HEADERS_MIN || get_le32(v.p) != ZSTD_FRAME_MAGIC)
@@ -18,14 +18,16 @@ static size_t frame_head(struct view v, size_t n)
 	}
 }
 
-/* The content of a frame on its way. */
+/* The content of a frame being decoded. */
 struct content {
 	struct span dst;
-	size_t at;   /* so much is there                                                 */
-	size_t stop; /* so much is enough, or more than there is: the frame's end counts */
+	size_t at;   /* bytes decoded so far                                             */
+	size_t stop; /* bytes that are enough; > dst.n: decode to the end of the frame */
 };
 
-/* Where the block ends, or 0. `end`: the furthest that it may. */
+/*
+ * Decodes a compressed block. Returns where it ends in dst, at most `end`; 0: left to the library.
+ */
 static size_t block_read(struct unzstd *u, struct view in, const struct content *c, size_t end)
 {
 	struct sequences s = {.dst = c->dst, .at = c->at, .end = end, .stop = c->stop};

@@ -4,12 +4,12 @@
 #include "codec/zstd/fast.h"
 #include "codec/zstd/put.h"
 
-/* A frame, taken apart. */
+/* The parts of a frame. */
 struct parts {
-	size_t head; /* bytes of its header                          */
-	size_t last; /* where its last block begins                  */
-	size_t raw;  /* the bytes of that one, if it is stored       */
-	uint64_t n;  /* bytes of its content                         */
+	size_t head; /* length of its header                         */
+	size_t last; /* offset of its last block                     */
+	size_t raw;  /* the content bytes of that, if it is raw; else 0 */
+	uint64_t n;  /* length of its content                        */
 };
 
 static uint32_t take_le16(struct cursor *in)
@@ -18,7 +18,7 @@ static uint32_t take_le16(struct cursor *in)
 	return low | (uint32_t)cursor_u8(in) << 8;
 }
 
-/* False: it is none of ours. */
+/* False: not one of ours. */
 static bool read_header(struct view frame, struct parts *parts)
 {
 	struct cursor in = cursor_of(frame);
@@ -36,7 +36,7 @@ static bool read_header(struct view frame, struct parts *parts)
 	return !in.bad && magic == ZSTD_FRAME_MAGIC;
 }
 
-/* False: its blocks do not end where the frame does. */
+/* False: the blocks do not end where the frame does. */
 static bool find_last(struct view frame, struct parts *parts)
 {
 	struct cursor in = cursor_of(view_part(frame, parts->head, frame.n - parts->head));
@@ -52,7 +52,7 @@ static bool find_last(struct view frame, struct parts *parts)
 	}
 }
 
-/* The stored block at the end of a frame that has one already gets longer. */
+/* A raw block at the end of the frame gets longer; else a raw block is added. */
 static uint8_t *put_blocks(struct view frame, const struct parts *parts, struct view more,
 			   uint8_t *out)
 {
@@ -62,7 +62,7 @@ static uint8_t *put_blocks(struct view frame, const struct parts *parts, struct 
 		zstd_put_block_header(out + body, ZSTD_BLOCK_RAW, parts->raw + more.n, true);
 		out += frame.n - parts->head;
 	} else {
-		out[body] &= (uint8_t)~1u; /* it is not the last one any more */
+		out[body] &= (uint8_t)~1u; /* no longer the last block */
 		out += frame.n - parts->head;
 		zstd_put_block_header(out, ZSTD_BLOCK_RAW, more.n, true);
 		out += ZSTD_BLOCK_HEADER;

@@ -1,4 +1,4 @@
-/* put_codes (kernels.h) in plain C, which is built for AVX2 and BMI2 as well. */
+/* put_codes (kernels.h) in plain C, also built for AVX2 and BMI2. */
 #include "codec/zstd/codes.h"
 
 uint8_t *zstd_put_stream(const uint64_t code[256], struct view v, struct span to)

@@ -1,22 +1,23 @@
 /*
- * The search of level 2: at each place it looks at the last offset, at the last place with the same
- * hash of eight bytes, and at the last one with that of a few. The library's level 3 does the same.
+ * The search of level 2: at each position it tries the last offset, the last position with the same
+ * hash of eight bytes, and the last one with the same hash of four or five. The library's level 3
+ * does the same.
  *
- * Tables hold the lower 16 bits of a place, which tell apart those of the last 64 KiB: a third of
- * the memory that the library uses for it, so that more of it is near the processor. Farther
- * matches are not found; there are few in blocks of the usual 96 KiB.
+ * Tables hold the lower 16 bits of positions, enough for the last 64 KiB: a third of the memory
+ * that the library uses, so more of it stays in the caches. More distant matches are not found;
+ * there are few in blocks of the usual 96 KiB.
  */
 #include "codec/zstd/scan.h"
 
 #define LONG 8
 
 /*
- * Tables of half the size would make text 0.4 % larger, for 2 % of the time. A small stream has few
- * places to remember, and its matches are near enough for four bytes to be worth one: five make
- * code in blocks of 4 to 16 KiB 1 to 1.5 % larger.
+ * Tables of half the size would make text 0.4 % larger, and save 2 % of the time. A small stream
+ * has few positions to remember, and its matches are near enough for four bytes to pay: with five,
+ * code in blocks of 4 to 16 KiB gets 1 to 1.5 % larger.
  */
 struct kind {
-	unsigned shortest, log; /* bytes of the shorter hash; slots of both tables */
+	unsigned shortest, log; /* bytes of the shorter hash; log of the slots of each table */
 	bool judged;            /* a short match has to be worth its distance: is_worth_it */
 };
 static const struct kind usual = {5, ZSTD_DOUBLE_LOG, false}, small = {4, ZSTD_SMALL_LOG, false};
@@ -24,8 +25,8 @@ static const struct kind usual_judged = {5, ZSTD_DOUBLE_LOG, true};
 static const struct kind small_judged = {5, ZSTD_SMALL_LOG, true};
 
 /*
- * Enters a place; returns how far before it the last one in its slot lies, 1 .. 64 KiB. An unused
- * slot is 0, which stands for the stream's first byte, or one a multiple of 64 KiB behind it.
+ * Enters a position; returns the distance to the previous one in its slot, 1 .. 64 KiB. An unused
+ * slot is 0, which stands for the stream's first byte, or one a multiple of 64 KiB later.
  */
 ALWAYS_INLINE uint32_t swap_in(uint16_t *slot, uint16_t at)
 {
@@ -54,7 +55,7 @@ ALWAYS_INLINE void enter(const struct scan *s, const uint8_t *p, const struct ki
 	(void)enter_long(s, p, k);
 }
 
-/* The eight bytes at p are there so far before it, too. */
+/* True: the eight bytes at p also occur `distance` before. */
 ALWAYS_INLINE bool is_long(const uint8_t *p, uint32_t distance)
 {
 	return get_le64(p) == get_le64(p - distance);
@@ -65,7 +66,7 @@ ALWAYS_INLINE void extend_long(struct scan *s, const uint8_t *p, uint32_t distan
 	extend(s, p, p - distance, 8 + equal_wide(s, p + 8, p + 8 - distance), m);
 }
 
-/* A short match at s->p; or the long one that begins a place later, which is better. */
+/* Extends a short match at s->p; or a long one that begins one byte later, which is better. */
 ALWAYS_INLINE void extend_short(struct scan *s, uint32_t distance, uint64_t differ,
 			      const struct kind k, struct match *m)
 {
@@ -80,9 +81,9 @@ ALWAYS_INLINE void extend_short(struct scan *s, uint32_t distance, uint64_t diff
 }
 
 /*
- * Among digits, say, five bytes occur once more by chance, and cost less as literals. A match
- * counts as FRESH_BITS, and 1.5 bits for each bit of its distance; docs/SPEED.md, "Text and code",
- * has what else was tried.
+ * Among digits, for example, five bytes repeat by chance, and are cheaper as literals. The cost of
+ * a match is taken as FRESH_BITS, plus 1.5 bits for each bit of its distance; docs/SPEED.md, "Text
+ * and code", has what else was tried.
  */
 #define FRESH_BITS 3
 
@@ -127,7 +128,9 @@ ALWAYS_INLINE void find_matches(struct scan *from, unsigned leap, const struct k
 		put_match(&s, &m);
 		if (s.p >= s.stop)
 			break;
-		/* Each saves 0.2 % or so, for a hundredth of the time. All lie before s.p. */
+		/*
+		 * Each of these saves about 0.2 %, for a hundredth of the time. All are before s.p.
+		 */
 		enter(&s, at + 2, k);
 		enter(&s, s.p - 2, k);
 		enter(&s, s.p - 1, k);

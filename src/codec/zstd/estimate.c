@@ -1,7 +1,7 @@
 /*
- * What a sample of a stream would take: counted, nothing is written. The sample stands for a stream
- * of full length: tables are charged in proportion, and that few bytes look more orderly than many
- * is made up for.
+ * Estimates the encoded length of a sample by counting, without writing anything. The sample stands
+ * for a stream of full length: tables are charged in proportion, and the apparent regularity of few
+ * bytes is corrected.
  */
 #include "codec/cuts.h"
 #include "codec/entropy.h"
@@ -9,7 +9,8 @@
 #include "codec/zstd/count.h"
 #include "codec/zstd/impl.h"
 
-#define TABLES_BITS 150 /* about: the descriptions of a block's three tables of sequences */
+#define TABLES_BITS 150 /* about the size of the descriptions of a block's three tables of
+			   sequences */
 
 #define STREAM_FULL (64u << 10)
 
@@ -30,8 +31,8 @@ static uint32_t largest(const uint32_t count[static 256])
 }
 
 /*
- * Bits of n literals. No code is shorter than a bit: where one value is more frequent than all
- * others together, to tell it from these costs a bit each time, and not the entropy of that.
+ * Bits of n literals. No code is shorter than a bit: if one value is more frequent than all others
+ * together, telling it from them costs a whole bit each time, not just the entropy of that choice.
  */
 static uint64_t literals_bits(const uint32_t count[static 256], size_t n)
 {
@@ -45,7 +46,7 @@ static uint64_t literals_bits(const uint32_t count[static 256], size_t n)
 	return bits / 256 + entropy_missed(symbols);
 }
 
-/* The literals are what is not in matches: the fewer of the two are counted. */
+/* Counts the literals: those, or, if they are many, the bytes of matches, which are subtracted. */
 static void count_literals(const struct zstd_finder *f, struct view v,
 			   const struct zstd_parts *parts, uint32_t count[static 256])
 {
@@ -62,12 +63,12 @@ static void count_literals(const struct zstd_finder *f, struct view v,
 	}
 }
 
-/* Planes of more bits a byte, in 1/256, are not searched: matches in them are chance. */
+/* Planes with more bits per byte, in 1/256, are not searched: matches in them are accidental. */
 #define PLANE_NOISE (256 * 7)
 
 /*
- * Unless they are so few planes of bits: a sign looks like noise, and comes again in each plane
- * above the number. Of records the pieces are too short for such copies.
+ * Unless they are bit planes, and no more than this: a sign looks like noise, but repeats in each
+ * plane above the number. The pieces of records are too short for such copies.
  */
 #define BIT_PLANES 64
 

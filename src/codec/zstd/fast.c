@@ -1,15 +1,15 @@
 /*
- * A frame: its header, then its blocks (RFC 8878, 3.1.1). A block ends after 96 KiB, or where the
- * cuts say so. It is stored as it is where coding it saves too little.
+ * Writes a frame: its header, then its blocks (RFC 8878, 3.1.1). A block ends after 96 KiB, or at a
+ * cut. It is stored raw if coding saves too little.
  */
 #include "codec/price.h"
 #include "codec/zstd/fast.h"
 #include "codec/zstd/impl.h"
 #include "codec/zstd/put.h"
 
-#define SMALL_MAX (16u << 10) /* up to here a stream's matches are all near: zstd/double.c */
+#define SMALL_MAX (16u << 10) /* up to this length all matches count as near: zstd/double.c */
 
-/* The byte behind, or NULL: it does not fit. */
+/* Returns the end, or NULL: it does not fit. */
 static uint8_t *put_raw(struct view v, bool last, struct span dst)
 {
 	if (dst.n < v.n + ZSTD_BLOCK_HEADER)
@@ -20,8 +20,8 @@ static uint8_t *put_raw(struct view v, bool last, struct span dst)
 }
 
 /*
- * Matches save what their bytes would cost as literals, supposing these were like the literals that
- * there are. Too few of those tell nothing.
+ * True: the matches pay. They save what their bytes would cost as literals, assuming that those are
+ * like the actual literals, unless there are too few of these to tell.
  */
 #define LITERALS_MIN 64
 
@@ -34,7 +34,7 @@ static bool are_worth_it(const struct zstd_plan *p, const struct zstd_parts *par
 	return matched * bits / literals >= p->price + price_of(p->n * SEQUENCE_NS);
 }
 
-/* The byte behind, or NULL: it is no smaller, or does not fit. */
+/* Returns the end, or NULL: it is no smaller, or does not fit. */
 static uint8_t *put_parts(struct zstd_finder *f, struct view v, struct span dst)
 {
 	struct zstd_known before = f->known;
@@ -58,7 +58,7 @@ static uint8_t *put_parts(struct zstd_finder *f, struct view v, struct span dst)
 	return out && (size_t)(out - dst.p) + zstd_least_gain(v.n) < v.n ? out : NULL;
 }
 
-/* The byte behind, or NULL: it does not fit. */
+/* Returns the end, or NULL: it does not fit. */
 static uint8_t *put_block(struct zstd_finder *f, struct view v, bool last, struct span dst)
 {
 	struct zstd_known before = f->known;
@@ -70,7 +70,7 @@ static uint8_t *put_block(struct zstd_finder *f, struct view v, bool last, struc
 		zstd_put_block_header(dst.p, ZSTD_BLOCK_COMPRESSED, (size_t)(out - room.p), last);
 		return out;
 	}
-	/* Stored, so that a reader never sees the offsets and tables that were found. */
+	/* Raw: a reader will not see the offsets and tables that were found. */
 	f->known = before;
 	return put_raw(v, last, dst);
 }

@@ -1,8 +1,9 @@
 #include "codec/zstd/fse.h"
 
 /*
- * A table larger than a quarter of what it codes does not pay for its description; one smaller than
- * four cells for each symbol, rounded down to a power of two, cannot say how frequent they are.
+ * A table with more cells than a quarter of the symbols to code does not pay for its description;
+ * one with less than four cells per distinct symbol, rounded down to a power of two, cannot
+ * represent their frequencies.
  */
 static unsigned log_for(uint32_t total, unsigned symbols, unsigned log_max)
 {
@@ -38,13 +39,13 @@ void fse_share(struct fse_shares *s, const uint32_t *count, uint32_t total, unsi
 		s->share[i] = count[i] && !share ? 1 : share;
 		left -= s->share[i];
 	}
-	/* What rounding left or took; the most frequent symbol feels it least. */
+	/* The most frequent symbol absorbs the rounding error, at the least cost. */
 	for (; left < 0; left++)
 		s->share[most_of(s)]--;
 	s->share[most_of(s)] = (int16_t)(s->share[most_of(s)] + left);
 }
 
-/* The order of cells that the format prescribes. */
+/* Assigns symbols to cells in the order that the format prescribes. */
 static void spread(const struct fse_shares *s, uint8_t *cell)
 {
 	uint32_t size = 1u << s->log, step = FSE_STEP(size), high = size, at = 0;
@@ -89,7 +90,7 @@ void fse_build_one(struct fse_table *t, unsigned symbol)
 	t->symbol[symbol].first = 0;
 }
 
-/* Symbols without cells behind one without: three at a time, and what is left of them. */
+/* Writes the number of symbols without cells after one without: three at a time, then the rest. */
 static unsigned put_gap(struct bits *b, const struct fse_shares *s, unsigned at)
 {
 	unsigned end = at;
@@ -113,7 +114,7 @@ uint8_t *fse_put_description(uint8_t *out, const struct fse_shares *s)
 	for (unsigned i = 0; i < s->n; i++) {
 		if (gap)
 			i = put_gap(&b, s, i);
-		/* Small values spare a bit where not all of n bits can occur. */
+		/* Small values take a bit less, as many as n bits leave spare patterns. */
 		int32_t share = s->share[i], spare = 2 * room - 1 - left, value = share + 1;
 		left -= share < 0 ? 1 : share;
 		if (value >= room)

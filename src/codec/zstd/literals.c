@@ -1,23 +1,21 @@
-/*
- * The literals of a block: as they are, one byte repeated, or Huffman codes (RFC 8878, 3.1.1.3.1).
- */
+/* The literals of a block: raw, one byte repeated, or Huffman codes (RFC 8878, 3.1.1.3.1). */
 #include "codec/entropy.h"
 #include "codec/price.h"
 #include "codec/zstd/codes.h"
 #include "codec/zstd/count.h"
 #include "codec/zstd/impl.h"
 
-#define ONE_STREAM 256 /* fewer literals go into one stream: their number fits 10 bits */
-#define CODED_MIN 32   /* fewer do not pay for the description of a tree               */
+#define ONE_STREAM 256 /* fewer literals go into a single stream: their number fits 10 bits */
+#define CODED_MIN 32   /* fewer do not pay for describing a tree                       */
 
 /* How literals are coded. */
 struct coding {
 	const struct zstd_tree *tree;
-	uint64_t bits;           /* of all literals together */
-	struct view description; /* of the tree; empty: that of the last block is used again */
+	uint64_t bits;           /* in total */
+	struct view description; /* of the tree; empty: the last block's is reused */
 };
 
-/* Four streams, and in front of them the lengths of the first three. NULL: they do not fit. */
+/* Writes four streams, preceded by the lengths of the first three. NULL: they do not fit. */
 static uint8_t *put_four(const struct zstd_work *w, const struct zstd_tree *t, struct view v,
 			 struct span dst)
 {
@@ -32,9 +30,9 @@ static uint8_t *put_four(const struct zstd_work *w, const struct zstd_tree *t, s
 }
 
 /*
- * Headers (3.1.1.3.1.1) begin with two bits of type and two that say how wide the numbers behind
- * them are. That of literals that are not coded has their number alone: in 5 bits, beside which one
- * bit says so, or in 12 or 20.
+ * Headers (3.1.1.3.1.1) begin with two bits of type and two that give the width of the numbers
+ * after them. For literals that are not coded, there is only their number: in 5 bits, after a width
+ * of one bit, or in 12 or 20.
  */
 static uint8_t *put_plain_header(uint8_t *out, unsigned type, size_t n)
 {
@@ -60,7 +58,9 @@ static uint8_t *put_raw(struct view v, struct span dst)
 	return out + v.n;
 }
 
-/* That of coded ones has how many they are, and their bytes, in 10, 14 or 18 bits each. */
+/*
+ * The header of coded literals has their number and their stored length, in 10, 14 or 18 bits each.
+ */
 static unsigned coded_bits(size_t n)
 {
 	return n < 1 << 10 ? 10 : n < 1 << 14 ? 14 : 18;
@@ -71,7 +71,9 @@ static unsigned coded_header(size_t n)
 	return (4 + 2 * coded_bits(n)) / 8;
 }
 
-/* In 10 bits the format also says whether there are four streams; behind wider ones there are. */
+/*
+ * With 10 bits, the format also tells whether there are four streams; with more, there always are.
+ */
 static void put_coded_header(uint8_t *out, const struct coding *c, size_t n, size_t stored)
 {
 	unsigned bits = coded_bits(n), format = bits == 10 ? n >= ONE_STREAM : bits == 14 ? 2 : 3;
@@ -81,7 +83,7 @@ static void put_coded_header(uint8_t *out, const struct coding *c, size_t n, siz
 		out[i] = (uint8_t)(header >> 8 * i);
 }
 
-/* NULL: it saves too little, or does not fit. */
+/* NULL: they save too little, or do not fit. */
 static uint8_t *put_coded(const struct zstd_work *w, const struct coding *c, struct view v,
 			  struct span dst)
 {
@@ -118,10 +120,10 @@ static bool all_occur(const uint32_t count[static 256])
 }
 
 /*
- * From so many literals on, half of them are counted first. If each byte occurs among these, as in
- * noise, there will be a code for whatever the other half holds, and that is not counted: all codes
- * together get longer by about 184 bits, since 255 counts are a little off, and counting takes half
- * of the time.
+ * From this many literals on, half of them are counted first. If every byte value occurs in that
+ * half, as in noise, there will be a code for whatever the other half contains, which is then not
+ * counted: in total that costs about 184 bits, since 255 counts are a little off, and saves half of
+ * the counting time.
  */
 #define MANY (32u << 10)
 
@@ -155,7 +157,7 @@ uint64_t zstd_count_literals(struct zstd_work *w, struct view v)
 
 #define IMPOSSIBLE UINT64_MAX
 
-/* The bits of all literals in an older tree. */
+/* The total bits of the literals with an older tree. */
 static uint64_t bits_with(const struct zstd_tree *t, const uint32_t count[static 256])
 {
 	uint32_t bits = 0, missing = 0;
@@ -167,9 +169,9 @@ static uint64_t bits_with(const struct zstd_tree *t, const uint32_t count[static
 }
 
 /*
- * Chooses the cheapest coding; false: none costs less than c->bits. The tree of the last block
- * needs no description, and no time of a reader. A new one gives no fewer bits than `least`, and so
- * is often not even made.
+ * Chooses the cheapest coding; false: none costs less than c->bits. Reusing the last block's tree
+ * needs no description, and costs a reader nothing. A new tree cannot beat `least` bits, so it is
+ * often not even built.
  */
 static bool choose(struct zstd_work *w, const struct zstd_known *k, uint64_t least,
 		   uint8_t described[static ZSTD_TREE_MAX], struct coding *c)

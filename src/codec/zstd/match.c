@@ -1,21 +1,21 @@
 /*
- * The search of level 1: at each place it looks at the last offset, which costs few bits, and at
- * the last place that had the same hash. Built for four kinds of streams: short and long ones, of
- * planes of numbers that a filter has made and of anything else.
+ * The search of level 1: at each position it tries the last offset, which costs few bits, and the
+ * last position with the same hash. Instantiated for four kinds of streams: short and long ones, of
+ * planes (the output of a filter) and of anything else.
  */
 #include "codec/entropy.h"
 #include "codec/zstd/count.h"
 #include "codec/zstd/scan.h"
 
-/* Bytes of a hash. Seven made planes of many bits up to a tenth larger. */
+/* Bytes that are hashed. With seven, planes of high entropy got up to a tenth larger. */
 #define SHORTEST 6
 
 /*
- * In planes a match is taken only if the literals that it replaces would take so many bits: FRESH
- * for a match with an offset of its own, REPEAT for one with the last offset. A reader needs as
- * long for a match as for a dozen literals, and where literals have few bits, a short match takes
- * more bits than they do. The _MAX are the most bytes that a match must have for it. Elsewhere than
- * in planes this would save a reader time, but cost 0.4 to 3 % of the size.
+ * In planes a match is taken only if the literals that it replaces would take this many bits: FRESH
+ * for a match with a new offset, REPEAT for one with the last offset. A match takes a reader as
+ * long as a dozen literals, and if literals have few bits, a short match takes more bits than they
+ * do. The _MAX limit the length in bytes that is demanded. Outside planes this would save readers
+ * time, but cost 0.4 to 3 % in size.
  */
 #define WORTH_FRESH 26
 #define WORTH_REPEAT 24
@@ -70,7 +70,7 @@ ALWAYS_INLINE const uint8_t *enter(const struct scan *s, const uint8_t *p,
 	return s->src + before;
 }
 
-/* True: there is a match at p by an offset that was used before. */
+/* True: there is a match at p with an earlier offset. */
 ALWAYS_INLINE bool repeats_at(const struct scan *s, const uint8_t *p, uint32_t offset,
 			    const enum zstd_search by)
 {
@@ -79,7 +79,7 @@ ALWAYS_INLINE bool repeats_at(const struct scan *s, const uint8_t *p, uint32_t o
 	return !((get_le64(p) ^ get_le64(p - offset)) & s->worth.repeat_mask);
 }
 
-/* True: there is one at p by the offset to q. `differ`: how their first eight bytes differ. */
+/* True: there is one at p with the offset to q. `differ`: the xor of their first eight bytes. */
 ALWAYS_INLINE bool fresh_at(const struct scan *s, const uint8_t *p, const uint8_t *q,
 			    uint64_t differ, const enum zstd_search by)
 {
@@ -91,7 +91,10 @@ ALWAYS_INLINE bool fresh_at(const struct scan *s, const uint8_t *p, const uint8_
 	return n <= 8 || get_le64(p + n - 8) == get_le64(q + n - 8);
 }
 
-/* False: no match begins before the stop. The last offset is cheap, and good for four bytes. */
+/*
+ * False: no match begins before the stop. With the last offset, which is cheap, four bytes will do
+ * outside planes.
+ */
 ALWAYS_INLINE bool search(struct scan *s, unsigned leap, const enum zstd_search by,
 			  struct match *m)
 {
@@ -114,7 +117,7 @@ ALWAYS_INLINE bool search(struct scan *s, unsigned leap, const enum zstd_search 
 	}
 }
 
-/* Behind a match the offset before the last one often goes on. */
+/* After a match, the offset before the last one often matches again. */
 ALWAYS_INLINE void follow(struct scan *s, const enum zstd_search by)
 {
 	while (s->p < s->stop && repeats_at(s, s->p, s->rep1, by)) {
@@ -140,7 +143,7 @@ ALWAYS_INLINE void find_matches(struct scan *from, unsigned leap, const enum zst
 	*from = s;
 }
 
-/* Each a function of its own: inside of another its loop has fewer registers. */
+/* Not inlined: inside another function the loop would have fewer registers. */
 #define SEARCH __attribute__((noinline))
 
 static SEARCH void find_near(struct scan *s, unsigned leap)
@@ -163,10 +166,10 @@ static SEARCH void find_far_planes(struct scan *s, unsigned leap)
 	find_matches(s, leap, ZSTD_FAR_PLANES);
 }
 
-#define SAMPLED 1024 /* bytes of a block, in RUNS pieces from everywhere in it */
+#define SAMPLED 1024 /* bytes of a block, in RUNS pieces spread over it */
 #define RUNS 8
-#define SAMPLED_MIN (4 * SAMPLED) /* of smaller blocks nothing is known */
-#define BITS_UNKNOWN (256 * 4)    /* what is supposed of a literal there  */
+#define SAMPLED_MIN (4 * SAMPLED) /* smaller blocks are not sampled */
+#define BITS_UNKNOWN (256 * 4)    /* the assumption for those             */
 
 /* Counts a sample. False: the block is too small for that to pay. */
 static bool count_some(struct view v, uint32_t count[static 256])
@@ -181,21 +184,21 @@ static bool count_some(struct view v, uint32_t count[static 256])
 	return true;
 }
 
-/* Bits a byte, in 1/256, of n bytes with these counts. */
+/* The bits per byte, in 1/256, of n bytes with these counts. */
 static uint32_t bits_of(const uint32_t count[static 256], uint32_t n)
 {
 	return entropy_of(count) / (16 * n);
 }
 
-/* Bits a literal, in 1/256: of all bytes, and of those that are not the most frequent one. */
+/* Bits per literal, in 1/256: of all bytes, and of all but the most frequent value. */
 #define FEW_BITS (256 * 43 / 10)
 #define OTHERS_FEW_BITS (256 * 5)
 
 /*
- * Level 2 judges its matches where literals have few bits, as in numbers that are written as text.
- * Code between zeros has few bits a byte, too, but many a literal; and where half of the bytes are
- * one value, matches are long. There, and in words, judging would cost 0.1 to 2 % of the size.
- * `count`: of a sample, whose bytes have so many bits; changed.
+ * True: level 2 weighs its matches, because literals have few bits, as in numbers written as text.
+ * Code between zeros has few bits per byte, too, but many per literal; and if half of the bytes are
+ * one value, matches are long. There, and in words, weighing would cost 0.1 to 2 % in size. `count`
+ * is of a sample with `bits` per byte, and is modified.
  */
 static bool has_few_bits(uint32_t count[static 256], uint32_t bits)
 {

@@ -1,6 +1,6 @@
 /*
- * The sequences of a block (RFC 8878, 3.1.1.3.2): each of their three numbers as a code, for which
- * there is a table of finite state entropy, and extra bits as they are.
+ * The sequences of a block (RFC 8878, 3.1.1.3.2): each of their three numbers is a code,
+ * entropy-coded with an FSE table, and raw extra bits.
  */
 #include "codec/entropy.h"
 #include "codec/price.h"
@@ -42,7 +42,7 @@ static const uint8_t match_code[128] = {
 	42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42, 42,
 };
 
-/* From there on each power of two has a code: that of 64 is 25, that of 128 is 43. */
+/* Beyond the tables each power of two has a code: 25 for 64, 43 for 128. */
 static inline unsigned code_literals(uint32_t n)
 {
 	return n < 64 ? literals_code[n] : bit_top(n) + 19;
@@ -70,8 +70,8 @@ static inline uint64_t low_bits(uint32_t value, unsigned n)
 }
 
 /*
- * The same, and what will be written of each sequence but for the states: here nothing waits for
- * the sequence before.
+ * The same, and computes what will be written for each sequence except the states: here no sequence
+ * depends on the previous one.
  */
 static void code_all(struct zstd_work *w, size_t n, uint32_t count[ZSTD_KINDS][FSE_SYMBOLS])
 {
@@ -95,10 +95,10 @@ static void code_all(struct zstd_work *w, size_t n, uint32_t count[ZSTD_KINDS][F
 	}
 }
 
-#define FRACTION 256 /* prices of tables are in such parts of a bit, as entropy_of_many */
+#define FRACTION 256 /* prices of tables are in this fraction of a bit, as in entropy_of_many */
 #define IMPOSSIBLE UINT32_MAX
 
-/* The price of codes with these counts, in a table with these shares. */
+/* The price of codes with these counts, using a table with these shares. */
 static uint32_t price_with(const struct fse_shares *s, const uint32_t *count)
 {
 	uint32_t price = 0;
@@ -113,9 +113,9 @@ static uint32_t price_with(const struct fse_shares *s, const uint32_t *count)
 	return price;
 }
 
-#define SYMBOL_BITS 4 /* of a symbol in a description, at least about */
+#define SYMBOL_BITS 4 /* about the least per symbol in a description */
 
-/* The least price in a table of their own: none is better than their entropy. */
+/* A lower bound for the price with a new table: the entropy. */
 static uint32_t price_own_least(const uint32_t *count)
 {
 	uint32_t symbols, price = entropy_of_many(count, FSE_SYMBOLS, &symbols);
@@ -141,14 +141,14 @@ struct choice {
 	uint32_t price;
 };
 
-/* The best of the tables that need no description. `last`: that of the block before, or NULL. */
+/* The best of the tables that need no description. `last`: the previous block's, or NULL. */
 static struct choice choose_known(const struct zstd_table *last, unsigned kind,
 				  const uint32_t *count, uint32_t n)
 {
 	struct choice c = {ZSTD_TABLE_PREDEFINED, price_with(&predefined[kind], count)};
 	if (count[first_of(count)] == n && c.price > 8 * FRACTION)
 		c = (struct choice){ZSTD_TABLE_RLE, 8 * FRACTION};
-	/* The format lets the table of one symbol be used again, but nobody writes that. */
+	/* The format allows reusing a table of one symbol, but no encoder does that. */
 	if (last && last->shares.log) {
 		uint32_t price = price_with(&last->shares, count);
 		if (price < c.price)
@@ -157,7 +157,7 @@ static struct choice choose_known(const struct zstd_table *last, unsigned kind,
 	return c;
 }
 
-/* Behind the bits of three states, which leave room for few others. */
+/* Writes extra bits. The bits of three states may be waiting, which leaves little room. */
 static inline void put_extra(struct bits *b, const struct zstd_coded *c)
 {
 	if (__builtin_expect(b->n + c->nextra > 63, 0))
@@ -166,12 +166,15 @@ static inline void put_extra(struct bits *b, const struct zstd_coded *c)
 	bits_flush(b);
 }
 
-#define SEQUENCE_MAX 24 /* bytes that are written to for a sequence, and at the end */
+#define SEQUENCE_MAX 24 /* bytes touched for a sequence, and at the end */
 
 static uint8_t *put_all(const struct zstd_known *known, const struct zstd_coded *first, size_t n,
 			struct span room)
 {
-	/* Not looked up again for each sequence, since what is written might be the pointers. */
+	/*
+	 * In locals: the compiler would reload the pointers after each store, which might alias
+	 * them.
+	 */
 	const struct fse_table *const literals = &known->table[ZSTD_LITERALS]->fse;
 	const struct fse_table *const offset = &known->table[ZSTD_OFFSET]->fse;
 	const struct fse_table *const match = &known->table[ZSTD_MATCH]->fse;
@@ -197,7 +200,7 @@ static uint8_t *put_all(const struct zstd_known *known, const struct zstd_coded 
 	return bits_end(&b);
 }
 
-/* How many there are: fewer than 0x7F00, since a block has no more, in one or two bytes. */
+/* Writes the number of sequences in one or two bytes: it is below 0x7F00 in our blocks. */
 static uint8_t *put_number(uint8_t *out, size_t n)
 {
 	if (n >= 128)
@@ -206,12 +209,12 @@ static uint8_t *put_number(uint8_t *out, size_t n)
 	return out;
 }
 
-/* A plan under way. */
+/* A plan being made. */
 struct planner {
 	struct zstd_work *w;
 	struct zstd_known *k;
 	struct zstd_plan *p;
-	uint8_t *out; /* in the plan's head */
+	uint8_t *out; /* points into the plan's head */
 };
 
 static const struct zstd_table *get_predefined(struct planner *pl, unsigned kind)
@@ -225,7 +228,7 @@ static const struct zstd_table *get_predefined(struct planner *pl, unsigned kind
 	return t;
 }
 
-/* A place where the table of the block before does not lie. */
+/* A table that the previous block does not use. */
 static struct zstd_table *get_free(const struct planner *pl, unsigned kind)
 {
 	struct zstd_table *own = pl->w->own[kind];
@@ -241,7 +244,7 @@ static void put_one(struct planner *pl, unsigned kind, unsigned symbol)
 	pl->k->table[kind] = t;
 }
 
-/* False: `other` is no dearer. */
+/* Uses a new table. False: `other` is no more expensive. */
 static bool put_own(struct planner *pl, unsigned kind, const uint32_t *count, struct choice *other)
 {
 	struct zstd_table *t = get_free(pl, kind);
@@ -274,7 +277,7 @@ static unsigned plan_kind(struct planner *pl, unsigned kind, const uint32_t *cou
 	return c.mode;
 }
 
-/* (Not const: before C23 a pointer to arrays does not become one to const arrays.) */
+/* (Not const: before C23 a pointer to arrays does not convert to one to const arrays.) */
 static uint64_t extra_bits(uint32_t count[ZSTD_KINDS][FSE_SYMBOLS])
 {
 	uint64_t bits = 0;
@@ -314,7 +317,7 @@ void zstd_plan_sequences(struct zstd_work *w, struct zstd_known *k, size_t n, st
 	p->nhead = (size_t)(pl.out - p->head);
 }
 
-#define LAST_MIN 4 /* bytes from the last description on; readers before 1.3.5 refuse fewer */
+#define LAST_MIN 4 /* bytes from the last description on; decoders before 1.3.5 reject fewer */
 
 uint8_t *zstd_put_sequences(const struct zstd_work *w, const struct zstd_known *k,
 			    const struct zstd_plan *p, struct span dst)

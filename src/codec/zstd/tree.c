@@ -1,22 +1,22 @@
 /*
- * Huffman's tree of literals (RFC 8878, 4.2.1): from counts to codes, and its description. That
- * tells a weight for each symbol: codes are the shorter the larger the weight is.
+ * The Huffman tree of literals (RFC 8878, 4.2.1): from counts to codes, and its description, which
+ * has a weight for each symbol: the larger the weight, the shorter the code.
  */
 #include "codec/zstd/codes.h"
 #include "codec/zstd/format.h"
 #include "codec/zstd/fse.h"
 #include "codec/zstd/impl.h"
 
-#define CODE_MAX ZSTD_CODE_MAX /* put_codes relies on it, too */
+#define CODE_MAX ZSTD_CODE_MAX /* put_codes relies on this, too */
 
-/* Weights are coded in a table of up to 64 cells; they may turn out longer than they may be. */
+/* Weights are coded with a table of up to 64 cells; the result may be longer than allowed. */
 #define WEIGHTS_LOG ZSTD_WEIGHTS_LOG
 #define WEIGHTS_MAX (FSE_DESCRIPTION_MAX + 255 * WEIGHTS_LOG / 8 + 16)
 
 /*
- * Symbols are sorted by the five leading bits of their counts only, which a float has as exponent
- * and first bits of the mantissa. Counts that differ by less than a sixteenth may end up in the
- * wrong order; the tree that this gives costs 0.004 % of the size, and sorting takes one pass.
+ * Symbols are sorted only by the five leading bits of their counts, taken from exponent and
+ * mantissa of a float. Counts that differ by less than a sixteenth may end up in the wrong order;
+ * that costs 0.004 % in size, and sorting takes one pass.
  */
 #define RANK_SHIFT 19
 #define RANKS (18 * 16) /* counts are below 2^18 */
@@ -29,7 +29,7 @@ static unsigned rank_of(uint32_t count)
 	return (bits >> RANK_SHIFT) - (127u << (23 - RANK_SHIFT));
 }
 
-/* Symbols with a count, rarest first; key: count above, symbol below. */
+/* Sorts the symbols that occur, rarest first; a key is the count above, the symbol below. */
 static unsigned sort_symbols(const uint32_t count[static 256], uint32_t key[static 256])
 {
 	uint32_t unsorted[256];
@@ -49,9 +49,9 @@ static unsigned sort_symbols(const uint32_t count[static 256], uint32_t key[stat
 }
 
 /*
- * Depths in Huffman's tree of n sorted leaves, the largest first. Inner nodes are made in rising
- * order, too, so that the two rarest of all are always at the front of one of two queues. up: the
- * node above a leaf (from 0 on) or a node (from 256 on).
+ * The depths of n sorted leaves in the Huffman tree, largest depth first. Inner nodes are created
+ * in ascending order, too, so the two rarest are always at the front of one of two queues. up: the
+ * parent of a leaf (from 0 on) or of an inner node (from 256 on).
  */
 static void find_depths(const uint32_t *key, unsigned n, uint8_t *depth)
 {
@@ -78,9 +78,9 @@ static void find_depths(const uint32_t *key, unsigned n, uint8_t *depth)
 }
 
 /*
- * No code longer than CODE_MAX, and no code without a use. In units of the longest code, of which
- * there are `full`, a code of depth d uses full >> d: where cutting has used too many, the rarest
- * symbols pay; what is then left goes to the most frequent.
+ * Limits codes to CODE_MAX bits, leaving no code unused. In units of the longest code, of which
+ * there are `full`, a code of depth d takes full >> d: if shortening has taken too many, the rarest
+ * symbols pay; what is left then goes to the most frequent.
  */
 static void limit_depths(uint8_t *depth, unsigned n)
 {
@@ -102,14 +102,14 @@ static void limit_depths(uint8_t *depth, unsigned n)
 }
 
 /*
- * The four quarters of the alphabet are numbered side by side: symbol 0, 64, 128, 192, then 1, 65,
- * and so on. Neighbours mostly have codes of one length, so that in order each would wait until the
- * counter of that length is stored.
+ * The four quarters of the alphabet are numbered in parallel: symbol 0, 64, 128, 192, then 1, 65,
+ * and so on. Neighbours mostly have codes of the same length, so in order each would wait for the
+ * store of that length's counter.
  */
 #define QUARTERS 4
 #define QUARTER (256 / QUARTERS)
 
-/* Codes of a length follow each other in the order of their symbols, the longest begin with 0. */
+/* Codes of the same length are consecutive, in order of their symbols; the longest start at 0. */
 static void number_codes(struct zstd_tree *t, uint32_t number[QUARTERS][CODE_MAX + 1])
 {
 	uint32_t next[QUARTERS][CODE_MAX + 1] = {0}, code = 0;
@@ -149,8 +149,8 @@ uint64_t zstd_build_tree(struct zstd_tree *t, const uint32_t count[static 256])
 }
 
 /*
- * Weights coded by two states in turn. Returns their length; 0: they are all the same, for which
- * there is no table, or take more than ZSTD_TREE_CODED_MAX bytes.
+ * Codes the weights, with two states in turn. Returns the length; 0: all weights are the same, for
+ * which there is no table, or they take more than ZSTD_TREE_CODED_MAX bytes.
  */
 static size_t put_weights(const uint8_t *weight, unsigned n, uint8_t out[static WEIGHTS_MAX])
 {
@@ -181,10 +181,10 @@ static size_t put_weights(const uint8_t *weight, unsigned n, uint8_t out[static 
 	return length <= ZSTD_TREE_CODED_MAX ? length : 0;
 }
 
-/* Half a byte each: no more than a byte can count from ZSTD_TREE_CODED_MAX on. */
+/* The most weights of half a byte each: what a byte can count above ZSTD_TREE_CODED_MAX. */
 #define HALVES_MAX (UINT8_MAX - ZSTD_TREE_CODED_MAX)
 
-/* Weights of all symbols but the last, whose own follows from them. */
+/* Writes the weights of all symbols but the last, whose weight is implied. */
 size_t zstd_put_tree(const struct zstd_tree *t, uint8_t out[static ZSTD_TREE_MAX])
 {
 	uint8_t weight[256] = {0}, coded[WEIGHTS_MAX];
