@@ -71,7 +71,7 @@ struct frame {
 	struct frame_info info;
 	struct buf head;         /* header_len bytes; a commit patches the first 87        */
 	uint8_t fixed[HEADER_FIXED]; /* of the current root, while `head` has the next one's */
-	struct buf trailer;      /* without the note; for an empty root of ours as it is   */
+	struct buf trailer;      /* without the note, as in an empty root of ours          */
 	struct meta meta, vlmeta; /* borrow `head` and `trailer`                           */
 	uint64_t held;           /* bytes of these and of `start` that are counted: held.h */
 	struct frame_roots roots; /* which of our roots are on disk                        */

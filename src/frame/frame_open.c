@@ -1,6 +1,6 @@
 /*
- * Opening a frame: FORMAT.md 9.7, with the checks of 16. Decides here which root that is, whether
- * it is whole, and what its note says; frame_load.c loads its parts.
+ * Opening a frame: FORMAT.md 9.7, with the checks of 16. This file decides which root that is,
+ * whether it is whole, and what its note says; frame_load.c loads its parts.
  */
 #include "base/clock.h"
 #include "frame/era.h"

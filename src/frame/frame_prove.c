@@ -28,7 +28,7 @@ static uint64_t head_most(const struct frame *f)
 	return max_u64(VERIFY_HEAD, most);
 }
 
-/* A chunk whose head only is loaded: block 0, which delta needs, may be half a gigabyte. */
+/* A chunk of which only the head is loaded: block 0, which delta needs, may be half a gigabyte. */
 struct head {
 	struct scratch *s;
 	struct chunk c;

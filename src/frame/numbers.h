@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #define NUMBERS_PAGE 4096u
-#define NUMBERS_SMALL 512u /* a page of so few is never folded */
+#define NUMBERS_SMALL 512u /* arrays this short are never folded */
 
 /* The value of new numbers: no checksum, no length; in an index, a hole (ENTRY_ZEROS). */
 #define NUMBER_NEW (0x81ull << 56)

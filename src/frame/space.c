@@ -140,7 +140,7 @@ static void link_free(struct space *sp, struct space_extent *e)
 	sp->nfree += e->len;
 }
 
-/* Makes an extent free, merged with its neighbours; free bytes at the very end shorten the file. */
+/* Makes an extent free, merged with its neighbours; at the very end, lowers sp->end instead. */
 static void set_free(struct space *sp, struct space_extent *e)
 {
 	struct space_extent *low = last_before(&sp->by_at, e->at);

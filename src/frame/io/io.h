@@ -40,8 +40,8 @@ NODISCARD int io_file_open(struct io **io, int fd);
 NODISCARD int io_file_open_take(struct io **io, int fd);
 
 /*
- * The same for a file that has no name yet; the descriptor is borrowed. Syncs do nothing: whoever
- * gives the file its name syncs it first.
+ * The same for a file that nobody can find yet; the descriptor is borrowed. Syncs do nothing:
+ * whoever gives the file its name syncs it first.
  */
 NODISCARD int io_file_open_draft(struct io **io, int fd);
 
