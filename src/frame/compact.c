@@ -121,9 +121,9 @@ void frame_set_tight(struct frame *f, bool tight)
 }
 
 /*
- * After the last chunks have moved, index and trailer are still behind their old places, which then
- * waited for a durable root. True: they are still there, and there is ample room behind the last
- * chunk, so a commit would put them closer to it.
+ * After the last chunks have moved, index and trailer are still beyond the chunks' old places,
+ * which then waited for a durable root. True: they are still there, and there is ample room after
+ * the last chunk, so a commit would put them closer to it.
  */
 static bool root_lies_behind(struct frame *f)
 {

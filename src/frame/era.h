@@ -58,7 +58,7 @@ bool era_is_durable(uint64_t word);
 
 /*
  * Adds the ranges that earlier processes stored for the files of this mount, before any commit: new
- * epochs begin behind them. Beyond ERA_RANGES the oldest are forgotten. Ranges that no checkpoint
+ * epochs begin after them. Beyond ERA_RANGES the oldest are forgotten. Ranges that no checkpoint
  * could have made are ignored.
  */
 void era_load(uint64_t mount, const struct era_range *r, unsigned n);

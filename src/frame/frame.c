@@ -179,8 +179,8 @@ struct io *frame_io(const struct frame *f)
 }
 
 /*
- * Other programs put their first chunk right behind the header, where our frames have the trailer
- * of the empty root.
+ * Other programs put their first chunk right after the header, where our frames have the trailer of
+ * the empty root.
  */
 bool frame_is_ours(const struct frame *f)
 {
@@ -308,9 +308,9 @@ int frame_resize(struct frame *f, uint64_t nbytes)
 
 /*
  * Syncs before chunk n is written, if many bytes wait only for the root on disk to become durable:
- * those behind an empty root, left by truncation; or the gaps in a file that is rewritten each time
+ * those after an empty root, left by truncation; or the gaps in a file that is rewritten each time
  * it is opened. Such a file has no commit before its first chunk, and would grow with each opening.
- * If the sync fails, the bytes go on waiting. If it succeeds, the tail behind the root is cut off:
+ * If the sync fails, the bytes go on waiting. If it succeeds, the tail after the root is cut off:
  * otherwise the next opening would find it, and sync again.
  */
 static void reclaim(struct frame *f, uint32_t n)

@@ -214,7 +214,7 @@ NODISCARD int frame_read_packed(struct frame_chunk at, uint32_t block, struct sc
 				struct span dst);
 
 /*
- * Reads some bytes of a block without decoding the bytes behind them. Only for stored chunks that
+ * Reads some bytes of a block without decoding the bytes after them. Only for stored chunks that
  * chunk_has_parts. CHUNK_NO_PART: this block has to be read as a whole. [reader]
  */
 NODISCARD int frame_read_part(struct frame_chunk at, struct chunk_part part, struct scratch *s,
@@ -449,7 +449,7 @@ void frame_set_suspect(struct frame *f);
  * number (another program's), or not known.
  *
  * `durable` is 0 if that root is empty: recovery does not go back to an empty root that has bytes
- * behind it. A COMMIT_PART has the number of the last full commit before it, since it may lack
+ * after it. A COMMIT_PART has the number of the last full commit before it, since it may lack
  * changes that are older than itself. [reader]
  */
 struct frame_roots {
@@ -503,7 +503,7 @@ void frame_set_tight(struct frame *f, bool tight);
 
 /*
  * For a frame reopened after this process gave up uncommitted changes: cuts off what those left
- * behind the root. On a full disk somebody may be waiting for that space. The next root is synced
+ * after the root. On a full disk somebody may be waiting for that space. The next root is synced
  * before its header, since recovery could otherwise find one of those changes. [mutator]
  */
 void frame_cut_given_up(struct frame *f);

@@ -363,7 +363,7 @@ void frame_cut_given_up(struct frame *f)
 	IGNORE(frame_sync_root(f));
 }
 
-/* Commits the first `end` decoded bytes; what lies behind stays pending. */
+/* Commits the first `end` decoded bytes; what is after them stays pending. */
 static int commit_cut(struct frame *f, uint64_t end, enum durability how)
 {
 	struct numbers ix = {0};

@@ -1,6 +1,6 @@
 /*
- * The root of a frame without data: its trailer lies right behind the header (the *front*), and
- * there is nothing else. FORMAT.md 9.5.
+ * The root of a frame without data: its trailer is right after the header (the *front*), and there
+ * is nothing else. FORMAT.md 9.5.
  *
  * In frames that we created the first trailer is left there for reuse, so truncating to nothing is
  * one write of the header, like any other commit. In frames of other programs a chunk or the index

@@ -51,8 +51,8 @@ void frame_remember_root(struct frame *f)
 }
 
 /*
- * True: the file still has all chunks put since. Whoever else writes a root also cuts off the file
- * behind it, where those may be.
+ * True: the file still has all chunks put since. Whoever else writes a root also truncates the file
+ * after it, where those may be.
  */
 static bool is_all_there(struct frame *f)
 {

@@ -35,7 +35,7 @@ enum frame_state { FRAME_CLEAN, FRAME_DIRTY, FRAME_COMMITTING, FRAME_BROKEN };
 
 #define FRAME_NO_CHUNK UINT32_MAX
 
-/* Is our trailer of the empty root still right behind the header? frame_front.c. */
+/* Is our trailer of the empty root still right after the header? frame_front.c. */
 enum front { FRONT_UNKNOWN, FRONT_VALID, FRONT_NONE };
 
 /* Do we know which bytes of the chunk area belong to no chunk (frame_space.c)? */
@@ -261,7 +261,7 @@ NODISCARD int frame_sync_io(struct frame *f);
 
 /* ---- Free space: frame_space.c ---- */
 
-/* Called when the frame is opened: what lies behind its root waits, as if it had been replaced. */
+/* Called when the frame is opened: the bytes after its root wait, as if they had been replaced. */
 void frame_space_open(struct frame *f, uint64_t file_len);
 
 /* Records the stored length of chunk n, for when it is dropped. */

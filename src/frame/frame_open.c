@@ -213,7 +213,7 @@ static void load_writer(struct frame *f)
 		      f->index.n <= FRAME_MAX_CHUNKS && info->chunk_size <= CHUNK_MAX_NBYTES;
 	if (!f->writable)
 		return;
-	/* The disk may have this root, or still an older one that needs the bytes behind it. */
+	/* The disk may still have an older root instead, which needs the bytes after this one. */
 	f->unsynced = true;
 	if (io_size(f->io, &file_len) < 0)
 		file_len = info->frame_len;

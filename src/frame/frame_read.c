@@ -9,7 +9,7 @@
 
 /*
  * The latest end of a chunk at `at`. A chunk of the root on disk ends within that root's chunk
- * area. The length of a pending chunk is known and must be used: the bytes behind it may be lent,
+ * area. The length of a pending chunk is known and must be used: the bytes after it may be lent,
  * and the file may not reach that far yet.
  */
 static uint64_t stored_end(const struct frame *f, uint64_t at)

@@ -67,7 +67,7 @@ void frame_space_retire(struct frame *f, uint64_t at, uint64_t end)
 		space_retire(&f->space, at, end - at);
 }
 
-/* The length of the chunk at `at`. -EBADMSG also if it ends behind `end`. */
+/* The length of the chunk at `at`. -EBADMSG also if it ends after `end`. */
 static int length_at(const struct frame *f, uint64_t at, uint64_t end, uint32_t *len)
 {
 	struct stored st = {.io = f->io, .at = at, .room = at < end ? end - at : 0};

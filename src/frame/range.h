@@ -23,7 +23,7 @@ struct piece {
 	uint32_t lo, hi; /* lo < hi <= chunk_size */
 };
 
-/* at + len must not overflow, and no byte may lie behind chunk 2^32 - 1. */
+/* at + len must not overflow, and no byte may be beyond chunk 2^32 - 1. */
 struct range range_of(uint64_t at, uint64_t len, uint32_t chunk_size);
 
 /* False: no more. Pieces come in order and without gaps. */

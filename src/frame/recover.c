@@ -24,7 +24,7 @@
 /*
  * Limits, so that the search ends whatever the file contains. After power cuts, files are far below
  * them. Between the newest durable root and the end of the header's root there are at most
- * YOUNG_MAX_BYTES of chunks, and what was replaced (frame_space_presses). Behind that end there may
+ * YOUNG_MAX_BYTES of chunks, and what was replaced (frame_space_presses). After that end there may
  * be any number of bytes that were never committed.
  */
 #define STEP (1u << 20)
@@ -312,7 +312,7 @@ static int try_roots(struct frame *f, struct search *s)
 	return IN_VAIN;
 }
 
-/* *any: the file has something other than zeros behind `at`, which may be data. */
+/* *any: the file has something other than zeros after `at`, which may be data. */
 static int has_bytes(struct search *s, uint64_t at, bool *any)
 {
 	struct buf b = {0};

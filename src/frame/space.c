@@ -36,7 +36,7 @@ static bool is_shorter(const struct treap_node *a, const struct treap_node *b)
 	return l->len != r->len ? l->len < r->len : l->at < r->at;
 }
 
-/* The first extent that begins at or behind `at`, and the last that begins before it. */
+/* The first extent that begins at or after `at`, and the last that begins before it. */
 static struct space_extent *first_from(const struct treap *t, uint64_t at)
 {
 	const struct space_extent key = {.at = at};
@@ -50,7 +50,7 @@ static struct space_extent *last_before(const struct treap *t, uint64_t at)
 }
 
 /*
- * The shortest free extent of at least `len` bytes; one of exactly `len` must begin at or behind
+ * The shortest free extent of at least `len` bytes; one of exactly `len` must begin at or after
  * `at`.
  */
 static struct space_extent *best_fit(const struct space *sp, uint64_t len, uint64_t at)
@@ -218,7 +218,7 @@ int space_take(struct space *sp, uint64_t len, uint64_t *at)
 	return e ? carve(sp, e, len, at) : take_end(sp, len, at);
 }
 
-/* The lowest free extent of at least `len` bytes that begins at or behind `least`. */
+/* The lowest free extent of at least `len` bytes that begins at or after `least`. */
 static struct space_extent *lowest_from(const struct space *sp, uint64_t len, uint64_t least)
 {
 	struct space_extent *e = first_from(&sp->by_at, least);

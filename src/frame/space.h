@@ -48,7 +48,7 @@ void space_deinit(struct space *sp);
 /* Lends len bytes, best fit. -EFBIG: the file would get too long. */
 NODISCARD int space_take(struct space *sp, uint64_t len, uint64_t *at);
 
-/* The same, but first fit, from the lowest free extent that begins at or behind `least`. */
+/* The same, but first fit, from the lowest free extent that begins at or after `least`. */
 NODISCARD int space_take_behind(struct space *sp, uint64_t len, uint64_t least, uint64_t *at);
 
 /* True: space_take_behind would take a place that ends at or before `most`. */

@@ -4,7 +4,7 @@
  *
  *   VEC              the register type, VB its bytes, SUFFIX(name) a name of its own
  *   LOAD2(p, gap)    16 bytes at p, and for wide registers 16 more at p + gap (and so on)
- *   JOIN(a, b, l)    the l-th 16 bytes of a and, in wide registers, behind them those of b
+ *   JOIN(a, b, l)    the l-th 16 bytes of a and, in wide registers, after them those of b
  *   LOAD, STORE      one whole register; STORE_LANE(p, v, l): its l-th 16 bytes
  *   UNPACK_LO8, UNPACK_HI8   interleave bytes inside each 16-byte lane
  *   GATHER(v, s)     optional: groups byte j of all s-byte items of a lane together
