@@ -183,7 +183,7 @@ static int judge_value(struct chunk *c, const struct header *h)
 #define OLD_SPLIT_TYPESIZE_MAX 16
 #define OLD_SPLIT_ITEMS_MIN 128
 
-static bool silently_whole(const struct chunk *c)
+static bool unsplit_by_rule(const struct chunk *c)
 {
 	return c->head_len == CHUNK_HEAD_MIN && c->version <= VERSION_BLOSC1 &&
 	       (c->typesize > OLD_SPLIT_TYPESIZE_MAX ||
@@ -199,7 +199,7 @@ static int judge_codec(struct chunk *c, const struct header *h)
 	c->codec = codec->id;
 	/* Other codecs ignore a dictionary, though it takes up space. */
 	c->has_dict = (h->blosc2_flags & BLOSC2_DICT) && codec->dict_make;
-	c->split = !(h->flags & FLAG_NO_SPLIT) && !c->is_vl && !silently_whole(c);
+	c->split = !(h->flags & FLAG_NO_SPLIT) && !c->is_vl && !unsplit_by_rule(c);
 	if (c->split && c->blocksize % c->typesize)
 		return CORRUPT("split blocks smaller than an item", c->blocksize);
 	return 0;

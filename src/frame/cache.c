@@ -59,8 +59,8 @@ static void free_entry(struct cache *c, struct cache_entry *e)
 }
 
 /*
- * Drops a reference. If it was the last, the entry goes on the list `dead`, to be freed (bury) when
- * no shard is locked: freeing takes the slab's lock, and the head of a chunk has much to free.
+ * Drops a reference. If it was the last, the entry goes on the list `dead`, for free_dead when no
+ * shard is locked: freeing takes the slab's lock, and the head of a chunk has much to free.
  */
 static void unref(struct cache_entry *e, struct cache_entry **dead)
 {
@@ -72,7 +72,7 @@ static void unref(struct cache_entry *e, struct cache_entry **dead)
 	}
 }
 
-static void bury(struct cache *c, struct cache_entry *dead)
+static void free_dead(struct cache *c, struct cache_entry *dead)
 {
 	while (dead) {
 		struct cache_entry *next = dead->next;
@@ -121,7 +121,7 @@ static void make_room_in(struct cache *c, struct shard *own)
 	while (is_full(c) && own->oldest != own->newest)
 		(void)evict_one(c, own, &dead);
 	pthread_mutex_unlock(&own->lock);
-	bury(c, dead);
+	free_dead(c, dead);
 }
 
 /* Evicts one entry of the shard whose turn it is. False: that shard is empty. */
@@ -133,7 +133,7 @@ static bool evict_next(struct cache *c)
 	pthread_mutex_lock(&s->lock);
 	bool any = evict_one(c, s, &dead);
 	pthread_mutex_unlock(&s->lock);
-	bury(c, dead);
+	free_dead(c, dead);
 	return any;
 }
 
@@ -174,7 +174,7 @@ void cache_close(struct cache *c)
 			assert(atomic_load(&s->oldest->refs) == 1);
 			detach(c, s, s->oldest, &dead);
 		}
-		bury(c, dead);
+		free_dead(c, dead);
 		shard_deinit(s);
 	}
 	slab_close(c->slab);
@@ -319,7 +319,7 @@ int cache_get(struct cache *c, struct cache_key key, enum cache_touch touch, str
 			return -ENOMEM;
 		rc = fill_entry(c, s, e, fill, &dead);
 	}
-	bury(c, dead);
+	free_dead(c, dead);
 	if (rc >= 0)
 		*entry = e;
 	return rc;
@@ -356,7 +356,7 @@ void cache_put(struct cache *c, struct cache_entry *e)
 	struct cache_entry *dead = NULL;
 
 	unref(e, &dead);
-	bury(c, dead);
+	free_dead(c, dead);
 }
 
 void cache_hold(struct cache_entry *e)
@@ -401,7 +401,7 @@ void cache_drop(struct cache *c, struct cache_key key)
 	if (e)
 		detach(c, s, e, &dead);
 	pthread_mutex_unlock(&s->lock);
-	bury(c, dead);
+	free_dead(c, dead);
 }
 
 void cache_counts(struct cache *c, struct cache_counts *out)

@@ -281,8 +281,8 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 	 * root, should the header reach the disk before what it points to; if many bytes wait for a
 	 * durable root; or if recovery could take a torn root for whole, for lack of checksums.
 	 */
-	d.synced = how == COMMIT_SYNC || !f->recoverable || !f->notes || frame_space_presses(f) ||
-		   !frame_sums_fit(has->ix);
+	d.synced = how == COMMIT_SYNC || !f->recoverable || !f->notes ||
+		   frame_space_wants_sync(f) || !frame_sums_fit(has->ix);
 	TRY(write_root(f, &d));
 	f->recoverable = f->notes;
 	f->word = d.fp.word;

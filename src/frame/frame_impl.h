@@ -278,7 +278,7 @@ void frame_space_retire(struct frame *f, uint64_t at, uint64_t end);
 NODISCARD int frame_live_end(struct frame *f, const struct numbers *ix, uint64_t *end);
 
 /* True: so much space waits for a durable root that the next commit should make one. */
-bool frame_space_presses(const struct frame *f);
+bool frame_space_wants_sync(const struct frame *f);
 
 /* True: a sync would free much in proportion to what the root on disk uses. */
 bool frame_space_outgrown(const struct frame *f);

@@ -234,7 +234,7 @@ static uint64_t live(const struct frame *f)
 	return sp->end > idle ? sp->end - idle : 0;
 }
 
-static bool presses(const struct frame *f, uint64_t waiting)
+static bool is_pressing(const struct frame *f, uint64_t waiting)
 {
 	return waiting > max_u64(PRESS_LEAST, live(f) / PRESS_SHARE);
 }
@@ -245,14 +245,14 @@ bool frame_space_outgrown(const struct frame *f)
 	return f->space.nwaiting > max_u64(OUTGROWN_LEAST, in_use / 2);
 }
 
-bool frame_space_presses(const struct frame *f)
+bool frame_space_wants_sync(const struct frame *f)
 {
-	return presses(f, f->space.nwaiting);
+	return is_pressing(f, f->space.nwaiting);
 }
 
 bool frame_wants_commit(const struct frame *f)
 {
-	return f->writable && presses(f, f->space.nwaiting + f->space.nretired);
+	return f->writable && is_pressing(f, f->space.nwaiting + f->space.nretired);
 }
 
 bool frame_waits(const struct frame *f)

@@ -24,8 +24,8 @@
 /*
  * Limits, so that the search ends whatever the file contains. After power cuts, files are far below
  * them. Between the newest durable root and the end of the header's root there are at most
- * YOUNG_MAX_BYTES of chunks, and what was replaced (frame_space_presses). After that end there may
- * be any number of bytes that were never committed.
+ * YOUNG_MAX_BYTES of chunks, and what was replaced (frame_space_wants_sync). After that end there
+ * may be any number of bytes that were never committed.
  */
 #define STEP (1u << 20)
 #define SCAN_MOST (16ull << 30)  /* bytes searched, around that end */

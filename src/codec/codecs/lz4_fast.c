@@ -35,7 +35,7 @@ static unsigned first_leap(int level, bool near)
 #define LEAP_KEPT 128
 #define LEAP_LESS 16
 
-ALWAYS_INLINE unsigned leap_behind(unsigned leap, unsigned first)
+ALWAYS_INLINE unsigned leap_after_match(unsigned leap, unsigned first)
 {
 	unsigned kept = (unsigned)min_u64(leap, first + LEAP_KEPT);
 	return (unsigned)max_u64(kept - LEAP_LESS, first);
@@ -152,7 +152,7 @@ ALWAYS_INLINE bool encode(struct lz4_table *t, struct writer *w, unsigned first,
 			(void)enter(t, src.p, p - 2, near);
 		} while (match_at(p, enter(t, src.p, p, near), end, near, &m));
 		p++;
-		leap = leap_behind(leap, first);
+		leap = leap_after_match(leap, first);
 	}
 	return true;
 }

@@ -161,7 +161,7 @@ struct parser {
 	const uint8_t *lit, *stop; /* first byte not written; last possible start of a match */
 };
 
-static inline struct match find_behind(struct parser *ps, const struct match *m, size_t overlap)
+static inline struct match find_around_end(struct parser *ps, const struct match *m, size_t overlap)
 {
 	/* The other match may have to start at this one's end. */
 	const uint8_t *end = m->at + m->len;
@@ -222,7 +222,7 @@ static bool settle(struct parser *ps, struct match *a, struct match b)
 			return true;
 		}
 		share(a, &b);
-		struct match c = find_behind(ps, &b, OVERLAP_THIRD);
+		struct match c = find_around_end(ps, &b, OVERLAP_THIRD);
 		if (!c.len) {
 			cut_end(a, b.at);
 			bool fits = put_match(ps, a) && put_match(ps, &b);
@@ -256,7 +256,7 @@ static bool encode_rows(struct parser *ps, const uint8_t *src_end)
 			continue;
 		}
 		while (a.len) {
-			struct match b = find_behind(ps, &a, OVERLAP_NEXT);
+			struct match b = find_around_end(ps, &a, OVERLAP_NEXT);
 			if (!b.len) {
 				if (!put_match(ps, &a))
 					return false;

@@ -21,7 +21,7 @@ ALWAYS_INLINE uint32_t entry_of(uint32_t one)
  * symbol to make room for the first. `from` has, for the same i, the entry of a look-up that begins
  * with them; if its codes are longer than those bits, to[i] stays.
  */
-static void behind_fill(unsigned n, const uint32_t *restrict from, uint32_t *restrict to)
+static void tails_fill(unsigned n, const uint32_t *restrict from, uint32_t *restrict to)
 {
 	unsigned rest = HUF_LOG - n;
 	for (uint32_t i = 0; i < 1u << rest; i++) {
@@ -33,17 +33,17 @@ static void behind_fill(unsigned n, const uint32_t *restrict from, uint32_t *res
 #define AT_ONCE 8
 
 /*
- * Fills h->many: for each code its own symbol, followed by what behind_fill has found. A code of n
+ * Fills h->many: for each code its own symbol, followed by what tails_fill has found. A code of n
  * bits has a run of HUF_SIZE >> n entries. Eight are written at once, even if a run is shorter: the
  * next code's run overwrites the rest, and the last run, of the shortest code, has at least eight.
  */
-static void runs_fill(struct huffman *h, const uint32_t *behind)
+static void runs_fill(struct huffman *h, const uint32_t *tails)
 {
 	for (uint32_t i = 0; i < HUF_SIZE;) {
 		const unsigned n = h->one[i] & 63;
 		const uint32_t run = HUF_SIZE >> n;
 		do {
-			const uint32_t first = entry_of(h->one[i]), *restrict from = behind + run;
+			const uint32_t first = entry_of(h->one[i]), *restrict from = tails + run;
 			uint32_t *restrict to = h->many + i;
 			for (uint32_t k = 0; k < run; k += AT_ONCE)
 				for (uint32_t j = 0; j < AT_ONCE; j++)
@@ -77,17 +77,17 @@ static void pick_first(const struct huffman *h, bool many, unsigned n, uint32_t 
 static void many_fill(struct huffman *h, bool third)
 {
 	unsigned longest = h->one[0] & 63, shortest = h->one[HUF_SIZE - 1] & 63;
-	uint32_t behind[2 * HUF_SIZE], every[2 * HUF_SIZE];
-	memset(behind, 0, (2 * HUF_SIZE >> shortest) * sizeof *behind);
+	uint32_t tails[2 * HUF_SIZE], every[2 * HUF_SIZE];
+	memset(tails, 0, (2 * HUF_SIZE >> shortest) * sizeof *tails);
 	for (int pass = 0; pass < 1 + third; pass++) {
 		pick_first(h, pass, shortest, every + (HUF_SIZE >> shortest));
 		for (unsigned n = shortest; n <= longest; n++) {
 			uint32_t size = HUF_SIZE >> n, *to = every + size, *from = to + size;
 			for (uint32_t i = 0; n > shortest && i < size; i++)
 				to[i] = from[2 * i];
-			behind_fill(n, to, behind + size);
+			tails_fill(n, to, tails + size);
 		}
-		runs_fill(h, behind);
+		runs_fill(h, tails);
 	}
 	h->many_ready = true;
 }
