@@ -262,6 +262,26 @@ def test_cframe_tune_tells_what_a_mount_does(mount, blosc2, work, n, kind):
     assert os.getxattr(m.mnt / "d/f", PIPELINE).decode() == ZSTD, "but named for small files, too"
 
 
+@pytest.mark.parametrize("rule", [None, "*.idx lz4:3 blocksize=128K", "* tune=size"])
+def test_block_size_of_a_file_with_data(mount, blosc2, work, rule):
+    """It counts for what is written from then on, and changes nothing else: not even to what a rule
+    says, which leaves a file alone that has data."""
+    m = mount("pipeline=shuffle:8+zstd:3")
+    write(m, "f.idx", numbers())
+    if rule:
+        (work / "rules").write_text(rule)
+        m.remount(f"pipeline=shuffle:8+zstd:3,rules={work / 'rules'}")
+    before = chunk_of(blosc2, m, "f.idx")
+    set_on(m.mnt / "f.idx", BLOCK, "16K")
+    data = b"eight by" + numbers()
+    with open(m.mnt / "f.idx", "r+b") as f:
+        f.write(data)
+    assert before["blocksize"] == 64 << 10
+    if rule != "* tune=size":
+        assert chunk_of(blosc2, m, "f.idx") == {**before, "blocksize": 16 << 10}
+    reads_as(blosc2, m, "f.idx", data)
+
+
 def test_bad_attributes_in_the_backing_directory(mount, blosc2):
     """They were set past us: nothing follows from them."""
     m = mount()

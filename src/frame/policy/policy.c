@@ -8,6 +8,12 @@ static uint32_t item_size(const struct pipeline *p)
 	return p->typesize <= CHUNK_MAX_TYPESIZE ? p->typesize : 1;
 }
 
+/* A block of whole items, at least one. */
+static uint32_t round_block(uint32_t block, uint32_t item)
+{
+	return block < item ? item : block - block % item;
+}
+
 void policy_init(struct policy *p)
 {
 	*p = (struct policy){.items = 1};
@@ -71,6 +77,8 @@ void policy_follow(struct policy *p, const struct settings *s, struct frame *f)
 	p->items = item_size(empty ? &p->pipeline : &own);
 	if (s->insist_pipeline)
 		p->pipeline = s->pipeline;
+	else if (s->insist_blocksize)
+		p->pipeline.blocksize = round_block(s->pipeline.blocksize, item_size(&p->pipeline));
 	/* Frames made by other programs keep their pipeline. */
 	p->tuned = s->tune != SETTINGS_TUNE_OFF && (empty || s->insist || frame_is_ours(f));
 	p->aim = aims[s->tune];

@@ -37,8 +37,8 @@ struct settings {
 	uint64_t chunksize;       /* at least pipeline.blocksize               */
 	uint64_t chunksize_most, blocksize_most; /* limits for wishes          */
 	struct rules *rules;      /* rules.h; NULL: none                       */
-	/* set by wish_apply: the file's own wishes, or own pipeline, apply even if it has data */
-	bool insist, insist_pipeline;
+	/* set by wish_apply: what of the file's own wishes applies even if it has data */
+	bool insist, insist_pipeline, insist_blocksize;
 };
 
 /* The options as they were given, in any order; texts are borrowed. */

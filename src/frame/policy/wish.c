@@ -113,10 +113,15 @@ void wish_load(struct wish *w, int fd)
 	/* An attribute `tune` overrides the pipeline of a rule, and vice versa. */
 	struct wish before = *w;
 	w->has_pipeline = w->has_tune = false;
+	w->blocksize = 0;
 	for (size_t i = 0; i < NWORDS; i++)
-		if (get_value(fd, words[i], value) && wish_set(w, words[i], value, NULL) >= 0)
-			w->own = true;
-	if (w->has_pipeline || w->has_tune)
+		if (get_value(fd, words[i], value))
+			w->own |= wish_set(w, words[i], value, NULL) >= 0;
+	w->own_pipeline = w->has_pipeline || w->has_tune;
+	w->own_blocksize = w->blocksize;
+	if (!w->own_blocksize)
+		w->blocksize = before.blocksize;
+	if (w->own_pipeline)
 		return;
 	w->has_pipeline = before.has_pipeline;
 	w->pipeline = before.pipeline;
@@ -187,8 +192,9 @@ struct settings wish_apply(const struct settings *all, const struct wish *w)
 		s.pipeline.blocksize = (uint32_t)w->blocksize;
 		s.free_blocksize = false;
 	}
-	s.insist = w->own;
-	s.insist_pipeline = w->own && w->has_pipeline;
+	s.insist = w->own_pipeline;
+	s.insist_pipeline = w->own_pipeline && w->has_pipeline;
+	s.insist_blocksize = w->own_blocksize;
 	settle_sizes(&s);
 	return s;
 }

@@ -20,7 +20,8 @@
 
 struct wish {
 	bool has_pipeline, has_tune;
-	bool own; /* from attributes of the file: these apply even if it already has data */
+	bool own; /* some are from attributes of the file */
+	bool own_pipeline, own_blocksize; /* pipeline or tune; block size: even if it has data */
 	struct pipeline pipeline;
 	enum settings_tune tune;
 	uint64_t chunksize, blocksize; /* 0: none */
