@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "fs/dirty/flush.h"
-#include "fs/file/log.h"
+#include "fs/file/intent_log.h"
 #include "fs/file/share.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"

@@ -35,7 +35,7 @@ struct file_flight {
 	int loss_rc;           /* the error of the last loss                            */
 };
 
-/* What the next fsync has to make durable, and whether it uses the intent log (file/log.h). */
+/* What the next fsync has to make durable, and whether it uses the intent log (intent_log.h). */
 struct file_unsynced {
 	struct touched touched;     /* since the newest log record or durable commit    */
 	struct intent_mark mark;    /* what the intent log has of the file              */

@@ -1,7 +1,7 @@
 #include "fs/file/kept.h"
 
 #include "base/log.h"
-#include "fs/file/log.h"
+#include "fs/file/intent_log.h"
 #include "fs/file/loss.h"
 #include "fs/file/open.h"
 

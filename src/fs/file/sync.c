@@ -3,7 +3,7 @@
 #include "fs/dirty/flush.h"
 #include "fs/file/commit.h"
 #include "fs/file/drain.h"
-#include "fs/file/log.h"
+#include "fs/file/intent_log.h"
 #include "fs/file/loss.h"
 #include "fs/file/open.h"
 #include "fs/file/refit.h"

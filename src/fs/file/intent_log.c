@@ -1,4 +1,4 @@
-#include "fs/file/log.h"
+#include "fs/file/intent_log.h"
 
 #include "base/clock.h"
 #include "base/meter.h"

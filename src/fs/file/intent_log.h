@@ -1,6 +1,6 @@
 /* fsync of a file by the intent log (intent.h), where that costs less than a commit. */
-#ifndef FS_FILE_LOG_H
-#define FS_FILE_LOG_H
+#ifndef FS_FILE_INTENT_LOG_H
+#define FS_FILE_INTENT_LOG_H
 
 #include "fs/file/file.h"
 
