@@ -10,7 +10,7 @@
  *   file.gate      shared by writers of bytes, and a reader's fsync; alone: commit, truncate
  *   refitting      one file at a time is stored again as a whole                 (file/refit.c)
  *   inode.lock     opening and closing; times                                    (inode/inode.h)
- *   file.sidecar   the lock file that other programs use                         (file/sidecar.h)
+ *   file.sidecar   the lock file that other programs use                         (sidecar.h)
  *   file.lock      what the file holds
  *   one of the others: inode table, intent log, and what protects a single part
  *

@@ -18,8 +18,8 @@
 #include "fs/dirty/dirty.h"
 #include "fs/dirty/touched.h"
 #include "fs/file/readahead.h"
-#include "fs/file/sidecar.h"
 #include "fs/fs.h"
+#include "fs/sidecar/sidecar.h"
 
 #include <stdatomic.h>
 

@@ -102,7 +102,7 @@ struct inode_told {
 	bool torn;                /* that it went back to an older root                   */
 	atomic_bool large_block;  /* that reading a block takes more memory than there is */
 	atomic_bool large_chunks; /* that writing to it does                              */
-	atomic_bool lock;         /* that another program keeps its lock: file/sidecar.h  */
+	atomic_bool lock;         /* that another program keeps its lock: sidecar.h       */
 };
 
 struct inode {

@@ -1,8 +1,8 @@
 /* Names: lookup, forget, unlink, rmdir, link. For creation see make.c. */
 #include "fs/file/kept.h"
-#include "fs/file/sidecar_name.h"
 #include "fs/inode/times.h"
 #include "fs/ops/ops.h"
+#include "fs/sidecar/entry.h"
 
 #include <limits.h>
 #include <unistd.h>

@@ -3,8 +3,8 @@
  * backing name depends on what the source is (a frame keeps its suffix), and what is replaced may
  * have another suffix.
  */
-#include "fs/file/sidecar_name.h"
 #include "fs/ops/ops.h"
+#include "fs/sidecar/entry.h"
 
 #include <stdio.h>
 #include <unistd.h>

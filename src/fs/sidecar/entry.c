@@ -1,4 +1,4 @@
-#include "fs/file/sidecar_name.h"
+#include "fs/sidecar/entry.h"
 
 #include "base/fd.h"
 #include "frame/names.h"

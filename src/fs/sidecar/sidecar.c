@@ -1,10 +1,10 @@
-/* The lock file: opening it, and entering and leaving it. Who waits for it: sidecar_wait.c. */
-#include "fs/file/sidecar_impl.h"
+/* The lock file: opening it, and entering and leaving it. Who waits for it: wait.c. */
+#include "fs/sidecar/impl.h"
 
 #include "base/log.h"
 #include "fs/backing/backing.h"
-#include "fs/file/sidecar_name.h"
 #include "fs/inode/inode.h"
+#include "fs/sidecar/entry.h"
 
 #include <fcntl.h>
 #include <limits.h>

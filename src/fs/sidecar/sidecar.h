@@ -15,8 +15,8 @@
  *
  * Its place in the order of locks is in fs.h. A thread must not enter twice.
  */
-#ifndef FS_FILE_SIDECAR_H
-#define FS_FILE_SIDECAR_H
+#ifndef FS_SIDECAR_SIDECAR_H
+#define FS_SIDECAR_SIDECAR_H
 
 #include "base/err.h"
 

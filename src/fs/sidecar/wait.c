@@ -2,13 +2,13 @@
  * Waiting for the lock: how long another program has had it, as far as our tries tell; how long a
  * thread goes on trying; and what the log is told.
  */
-#include "fs/file/sidecar_impl.h"
+#include "fs/sidecar/impl.h"
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/meter.h"
-#include "fs/file/sidecar_name.h"
 #include "fs/relief.h"
+#include "fs/sidecar/entry.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,11 +1,11 @@
 /*
- * What sidecar.c, which enters, and sidecar_wait.c, which waits, need of each other. `op` is that
- * of flock: LOCK_SH or LOCK_EX.
+ * What sidecar.c, which enters, and wait.c, which waits, need of each other. `op` is that of flock:
+ * LOCK_SH or LOCK_EX.
  */
-#ifndef FS_FILE_SIDECAR_IMPL_H
-#define FS_FILE_SIDECAR_IMPL_H
+#ifndef FS_SIDECAR_IMPL_H
+#define FS_SIDECAR_IMPL_H
 
-#include "fs/file/sidecar.h"
+#include "fs/sidecar/sidecar.h"
 
 /* Tries to get the lock, and notes how that went. `entered` and `lock` are held. */
 bool sidecar_try_lock(struct sidecar *s, int op);
