@@ -30,10 +30,10 @@
 
 #include "base/pool.h"
 #include "frame/cache.h"
+#include "fs/background/checkpoint.h"
 #include "fs/backing/absent.h"
 #include "fs/backing/backing.h"
 #include "fs/backing/probe.h"
-#include "fs/checkpoint.h"
 #include "fs/dirty/budget.h"
 #include "fs/dirty/recall.h"
 #include "fs/dirty/spare.h"

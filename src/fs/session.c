@@ -1,13 +1,13 @@
 #include "fs/session.h"
 
 #include "base/log.h"
+#include "fs/background/keeper.h"
+#include "fs/background/recompress.h"
 #include "fs/backing/claim.h"
-#include "fs/keeper.h"
 #include "fs/ops/notify.h"
 #include "fs/ops/ops.h"
 #include "fs/ops/wire.h"
 #include "fs/program.h"
-#include "fs/recompress.h"
 #include "fs/stopper.h"
 
 #include <errno.h>

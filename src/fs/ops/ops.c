@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "base/meter.h"
 #include "frame/held.h"
-#include "fs/keeper.h"
+#include "fs/background/keeper.h"
 #include "fs/stats.h"
 #include "fs/workspace.h"
 

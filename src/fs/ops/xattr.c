@@ -6,8 +6,8 @@
 
 #include "base/clock.h"
 #include "frame/durable.h"
+#include "fs/background/recompress_file.h"
 #include "fs/inode/caps.h"
-#include "fs/recompress_file.h"
 #include "fs/stats.h"
 #include "fs/xattr.h"
 

@@ -2,8 +2,8 @@
  * The keeper: a thread that commits what was written a while ago. Before that it does what can only
  * be done once the mount answers (mounted.h).
  */
-#ifndef FS_KEEPER_H
-#define FS_KEEPER_H
+#ifndef FS_BACKGROUND_KEEPER_H
+#define FS_BACKGROUND_KEEPER_H
 
 #include "fs/fs.h"
 

@@ -1,4 +1,4 @@
-#include "fs/recompress_file.h"
+#include "fs/background/recompress_file.h"
 
 #include "codec/codec.h"
 #include "fs/file/discard.h"

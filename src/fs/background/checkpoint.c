@@ -1,4 +1,4 @@
-#include "fs/checkpoint.h"
+#include "fs/background/checkpoint.h"
 
 #include "base/buf.h"
 #include "base/log.h"

@@ -1,6 +1,6 @@
 /* Encodes the chunks of one file again, as small as their codec can. */
-#ifndef FS_RECOMPRESS_FILE_H
-#define FS_RECOMPRESS_FILE_H
+#ifndef FS_BACKGROUND_RECOMPRESS_FILE_H
+#define FS_BACKGROUND_RECOMPRESS_FILE_H
 
 #include "fs/file/file.h"
 

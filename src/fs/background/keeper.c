@@ -1,4 +1,4 @@
-#include "fs/keeper.h"
+#include "fs/background/keeper.h"
 
 #include "base/log.h"
 #include "base/meter.h"

@@ -7,8 +7,8 @@
  * there is nothing to repair after a crash. A finished file gets a mark, an extended attribute of
  * its backing file, which is valid until the file is written to.
  */
-#ifndef FS_RECOMPRESS_H
-#define FS_RECOMPRESS_H
+#ifndef FS_BACKGROUND_RECOMPRESS_H
+#define FS_BACKGROUND_RECOMPRESS_H
 
 #include "fs/fs.h"
 

@@ -10,8 +10,8 @@
  * no effect (FUSE, SMB). Where the directory cannot have attributes, later mounts do not learn of
  * them.
  */
-#ifndef FS_CHECKPOINT_H
-#define FS_CHECKPOINT_H
+#ifndef FS_BACKGROUND_CHECKPOINT_H
+#define FS_BACKGROUND_CHECKPOINT_H
 
 #include "fs/backing/backing.h"
 

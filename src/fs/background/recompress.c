@@ -1,12 +1,12 @@
-#include "fs/recompress.h"
+#include "fs/background/recompress.h"
 
 #include "base/log.h"
 #include "base/waker.h"
+#include "fs/background/recompress_file.h"
 #include "fs/backing/entry.h"
 #include "fs/file/open.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
-#include "fs/recompress_file.h"
 #include "fs/stats.h"
 
 #include <sys/resource.h>
