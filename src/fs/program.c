@@ -3,9 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,20 +22,4 @@ int program_run(char *const argv[])
 	if (waitpid(pid, &status, 0) < 0)
 		return -errno;
 	return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
-}
-
-uint64_t program_bits(pid_t pid, const char *name)
-{
-	size_t n = strlen(name);
-	uint64_t bits = 0;
-	char line[256];
-
-	snprintf(line, sizeof line, "/proc/%d/status", (int)pid);
-	FILE *in = fopen(line, "re");
-	while (in && !bits && fgets(line, sizeof line, in))
-		if (strncmp(line, name, n) == 0)
-			bits = strtoull(line + n, NULL, 16);
-	if (in)
-		fclose(in);
-	return bits;
 }

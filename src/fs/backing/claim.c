@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "fs/backing/machines.h"
 #include "fs/backing/mounts.h"
-#include "fs/program.h"
+#include "fs/process.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -95,7 +95,7 @@ static bool is_asked_to_end(int fd, off_t base)
 	off_t at;
 
 	return find_byte(fd, base + PROCESS, PROCESS, &at) &&
-	       program_bits((pid_t)(at - base - PROCESS), "ShdPnd:") & ENDING_SIGNALS;
+	       process_bits((pid_t)(at - base - PROCESS), "ShdPnd:") & ENDING_SIGNALS;
 }
 
 /* Where a mount is, and its source (mounts.h). */

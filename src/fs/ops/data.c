@@ -10,7 +10,7 @@
 #include "fs/file/write.h"
 #include "fs/ops/push.h"
 #include "fs/ops/wire.h"
-#include "fs/program.h"
+#include "fs/process.h"
 #include "fs/stats.h"
 #include "fs/workspace.h"
 
@@ -49,7 +49,7 @@ struct asker {
 /* True: the asker has been killed, and will exit once it has an answer. */
 static bool is_killed(const struct asker *a)
 {
-	return program_bits(fuse_req_ctx(a->req)->pid, "SigPnd:") >> (SIGKILL - 1) & 1;
+	return process_bits(fuse_req_ctx(a->req)->pid, "SigPnd:") >> (SIGKILL - 1) & 1;
 }
 
 /*

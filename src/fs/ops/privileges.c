@@ -16,7 +16,7 @@
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
 #include "fs/ops/wire.h"
-#include "fs/program.h"
+#include "fs/process.h"
 
 #include <linux/capability.h>
 
@@ -61,7 +61,7 @@ static bool may_keep_bits(fuse_req_t req)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
 
-	return ctx->uid == 0 && program_bits(ctx->pid, "CapEff:") >> CAP_FSETID & 1;
+	return ctx->uid == 0 && process_bits(ctx->pid, "CapEff:") >> CAP_FSETID & 1;
 }
 
 /*
