@@ -9,11 +9,11 @@
 #include "codec/versions.h"
 #include "fs/backing/claim.h"
 #include "fs/backing/mounts.h"
-#include "fs/guard.h"
 #include "fs/ops/ops.h"
-#include "fs/session.h"
+#include "fs/session/guard.h"
+#include "fs/session/session.h"
+#include "fs/session/stopper.h"
 #include "fs/stats.h"
-#include "fs/stopper.h"
 
 #include <linux/magic.h>
 #include <malloc.h>

@@ -8,7 +8,7 @@
 #include "fs/file/kept.h"
 #include "fs/file/open.h"
 #include "fs/file/sync.h"
-#include "fs/mounted.h"
+#include "fs/session/mounted.h"
 #include "fs/stats.h"
 
 /* Files in the intent log are committed when no fsync has come for this share of -o commit. */

@@ -1,9 +1,9 @@
-#include "fs/mounted.h"
+#include "fs/session/mounted.h"
 
 #include "base/log.h"
 #include "fs/backing/claim.h"
-#include "fs/guard.h"
 #include "fs/ops/ops.h"
+#include "fs/session/guard.h"
 
 #include <fcntl.h>
 #include <stdio.h>

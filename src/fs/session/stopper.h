@@ -2,8 +2,8 @@
  * Ends a mount when a signal comes, while it is still being served: the kernel has data that it has
  * not sent yet.
  */
-#ifndef FS_STOPPER_H
-#define FS_STOPPER_H
+#ifndef FS_SESSION_STOPPER_H
+#define FS_SESSION_STOPPER_H
 
 #include "base/err.h"
 

@@ -14,8 +14,8 @@
  *
  * One guard per process. All functions are for the main thread, except those that arm it.
  */
-#ifndef FS_GUARD_H
-#define FS_GUARD_H
+#ifndef FS_SESSION_GUARD_H
+#define FS_SESSION_GUARD_H
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -2,8 +2,8 @@
  * The life of a mount: mounts, serves requests, and after a signal or an unmount commits
  * everything.
  */
-#ifndef FS_SESSION_H
-#define FS_SESSION_H
+#ifndef FS_SESSION_SESSION_H
+#define FS_SESSION_SESSION_H
 
 #include "fs/fs.h"
 

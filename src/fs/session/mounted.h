@@ -3,8 +3,8 @@
  * which keep us from descending into our own mount, give the guard the connection, and set the
  * kernel's read-ahead.
  */
-#ifndef FS_MOUNTED_H
-#define FS_MOUNTED_H
+#ifndef FS_SESSION_MOUNTED_H
+#define FS_SESSION_MOUNTED_H
 
 #include "fs/fs.h"
 

@@ -1,4 +1,4 @@
-#include "fs/stopper.h"
+#include "fs/session/stopper.h"
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -7,7 +7,7 @@
 #include "fs/ops/notify.h"
 #include "fs/ops/ops.h"
 #include "fs/ops/push.h"
-#include "fs/program.h"
+#include "fs/session/program.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "fs/program.h"
+#include "fs/session/program.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "fs/session.h"
+#include "fs/session/session.h"
 
 #include "base/log.h"
 #include "fs/background/keeper.h"
@@ -7,8 +7,8 @@
 #include "fs/ops/notify.h"
 #include "fs/ops/ops.h"
 #include "fs/ops/wire.h"
-#include "fs/program.h"
-#include "fs/stopper.h"
+#include "fs/session/program.h"
+#include "fs/session/stopper.h"
 
 #include <errno.h>
 #include <fcntl.h>

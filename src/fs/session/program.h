@@ -1,6 +1,6 @@
 /* Running other programs of the system. */
-#ifndef FS_PROGRAM_H
-#define FS_PROGRAM_H
+#ifndef FS_SESSION_PROGRAM_H
+#define FS_SESSION_PROGRAM_H
 
 #include "base/err.h"
 

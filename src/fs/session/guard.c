@@ -1,4 +1,4 @@
-#include "fs/guard.h"
+#include "fs/session/guard.h"
 
 #include <errno.h>
 #include <fcntl.h>
