@@ -8,7 +8,6 @@
 #include "fs/file/kept.h"
 #include "fs/file/open.h"
 #include "fs/file/sync.h"
-#include "fs/session/mounted.h"
 #include "fs/stats.h"
 
 /* Files in the intent log are committed when no fsync has come for this share of -o commit. */
@@ -207,10 +206,8 @@ static void *keeper_main(void *arg)
 	struct keeper *k = arg;
 	enum round round;
 
-	if (waker_sleep(&k->waker, WAKER_NEVER)) { /* keeper_wake */
-		mounted_begin(k->fs);
+	if (waker_sleep(&k->waker, WAKER_NEVER)) /* keeper_wake */
 		k->answered(k->ctx);
-	}
 	uint64_t next = next_round(k);
 	while ((round = wait_for_round(k, next)) != ROUND_NONE) {
 		commit_in_background(k, round);

@@ -1,7 +1,4 @@
-/*
- * The keeper: a thread that commits what was written a while ago. Before that it does what can only
- * be done once the mount answers (mounted.h).
- */
+/* The keeper: a thread that commits what was written a while ago. */
 #ifndef FS_BACKGROUND_KEEPER_H
 #define FS_BACKGROUND_KEEPER_H
 
@@ -9,7 +6,10 @@
 
 struct keeper;
 
-/* Starts the thread. It calls `answered` once, after mounted_begin. */
+/*
+ * Starts the thread. Before anything else it waits for keeper_wake and calls `answered`, for what
+ * can only be done once the mount answers.
+ */
 NODISCARD int keeper_start(struct keeper **k, struct fs *fs, void (*answered)(void *), void *ctx);
 
 /* Call when INIT has been answered: from then on the mount can be accessed. */

@@ -7,6 +7,7 @@
 #include "fs/ops/notify.h"
 #include "fs/ops/ops.h"
 #include "fs/ops/wire.h"
+#include "fs/session/mounted.h"
 #include "fs/session/program.h"
 #include "fs/session/stopper.h"
 
@@ -214,13 +215,29 @@ static int mount_session(struct fs *fs)
 	return -EIO;
 }
 
+/* What is done once the mount answers. */
+struct answered {
+	struct fs *fs;
+	void (*ready)(void *);
+	void *ctx;
+};
+
+/* Called by the keeper. */
+static void on_answered(void *arg)
+{
+	const struct answered *a = arg;
+
+	mounted_begin(a->fs);
+	a->ready(a->ctx);
+}
+
 /*
  * Starts the other threads, before those that serve: requests rely on them. stop_others stops what
  * was started, even if this fails.
  */
-static int start_others(struct fs *fs, void (*ready)(void *), void *ctx, struct recompress **r)
+static int start_others(struct fs *fs, struct answered *a, struct recompress **r)
 {
-	TRY(keeper_start(&fs->keeper, fs, ready, ctx));
+	TRY(keeper_start(&fs->keeper, fs, on_answered, a));
 	TRY(notify_start(&fs->notify, fs));
 	TRY(recompress_start(r, fs));
 	return checkpoint_start(fs->checkpoint, fs->opt.commit);
@@ -239,13 +256,14 @@ static void stop_others(struct fs *fs, struct recompress *r)
 
 int session_run(struct fs *fs, void (*ready)(void *), void *ctx)
 {
+	struct answered answered = {fs, ready, ctx};
 	struct recompress *recompress = NULL;
 	bool detached = false;
 
 	fuse_set_log_func(take_log);
 	TRY(mount_session(fs));
 	attach_wire(fs);
-	int rc = start_others(fs, ready, ctx, &recompress);
+	int rc = start_others(fs, &answered, &recompress);
 	if (rc < 0)
 		log_no_thread(fs, rc);
 	else
