@@ -1,6 +1,7 @@
 #include "fs/file/fetch_memory.h"
 
 #include "base/log.h"
+#include "fs/file/fetch_impl.h"
 
 #include <assert.h>
 #include <limits.h>
@@ -23,6 +24,12 @@ int fetch_ask_memory(struct fetch *x, uint64_t bytes)
 		return 0;
 	x->want = bytes;
 	return -E2BIG;
+}
+
+uint64_t fetch_head_memory(const struct fetch *x)
+{
+	size_t n = chunk_footprint(&x->lazy->chunk);
+	return n > LARGE_FREE ? n : 0;
 }
 
 void fetch_use_memory(struct fetch *x)

@@ -16,6 +16,12 @@ NODISCARD int fetch_ask_memory(struct fetch *x, uint64_t bytes);
 /* After -E2BIG, with nothing held: gets what was wanted. -E2BIG: nobody may have that much. */
 NODISCARD int fetch_take_memory(struct fetch *x);
 
+/*
+ * The memory of the chunk's head, if it is much. It counts as the reader's although it is in the
+ * cache, which may evict it while it is in use here.
+ */
+uint64_t fetch_head_memory(const struct fetch *x);
+
 /* What was lent is about to be used. */
 void fetch_use_memory(struct fetch *x);
 

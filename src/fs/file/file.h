@@ -88,7 +88,7 @@ struct file {
 	atomic_bool wants_commit;    /* frame_wants_commit      */
 	_Atomic uint32_t chunk_size; /* that of the frame, or the last one that it had      */
 
-	_Atomic uint64_t small_reads; /* at random, since the file was opened: fetch.c */
+	_Atomic uint64_t small_reads; /* at random, since the file was opened: fetch_part.c */
 
 	/*
 	 * What can be done with the file. All are changed under `lock`, `lost` with the gate held
