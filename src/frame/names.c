@@ -117,7 +117,7 @@ bool names_claimant(const char *shown, unsigned i, char backing[static NAME_MAX 
 	return true;
 }
 
-int names_for(enum node_kind kind, bool is_regular, const char *suffix, const char *shown,
+int names_for(enum node_kind kind, mode_t type, const char *suffix, const char *shown,
 	      char backing[static NAME_MAX + 1])
 {
 	const size_t ending = strlen(NAMES_ARRAY_SHOWN);
@@ -141,7 +141,7 @@ int names_for(enum node_kind kind, bool is_regular, const char *suffix, const ch
 	}
 	if (strcmp(shown, NAMES_INTENT) == 0)
 		return -EPERM;
-	if (names_is_draft(shown) || (is_regular && suffix_of(shown, &stem) != SUFFIX_NONE))
+	if (names_is_draft(shown) || (S_ISREG(type) && suffix_of(shown, &stem) != SUFFIX_NONE))
 		return -EXDEV;
 	return names_join(backing, shown, len, "") ? 0 : -ENAMETOOLONG;
 }

@@ -80,7 +80,7 @@ bool names_claimant(const char *shown, unsigned i, char backing[static NAME_MAX 
  * array without .npy, a plain file named like a frame, anything but a frame named like a draft).
  * -EPERM: that name is reserved for the intent log or its lock file.
  */
-NODISCARD int names_for(enum node_kind kind, bool is_regular, const char *suffix, const char *shown,
+NODISCARD int names_for(enum node_kind kind, mode_t type, const char *suffix, const char *shown,
 			char backing[static NAME_MAX + 1]);
 
 /* Joins a stem of n bytes and a suffix. False: the result is too long for a name. */

@@ -185,7 +185,7 @@ static int make_frame(struct making *m, int dirfd, char backing[static NAME_MAX 
 	int rc = -EEXIST;
 
 	for (unsigned i = 0; rc == -EEXIST && (suffix = names_frame_suffix(i)); i++) {
-		TRY(names_for(NODE_FRAME, true, suffix, m->name, backing));
+		TRY(names_for(NODE_FRAME, m->mode, suffix, m->name, backing));
 		rc = make_as_caller(m, dirfd, backing);
 		if (rc == -EEXIST && m->unchecked)
 			TRY(check_absent(m, dirfd));
@@ -195,7 +195,7 @@ static int make_frame(struct making *m, int dirfd, char backing[static NAME_MAX 
 
 static int make_other(struct making *m, int dirfd, char backing[static NAME_MAX + 1])
 {
-	TRY(names_for(NODE_PLAIN, false, "", m->name, backing));
+	TRY(names_for(NODE_PLAIN, m->mode, "", m->name, backing));
 	return make_as_caller(m, dirfd, backing);
 }
 

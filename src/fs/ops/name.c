@@ -132,7 +132,7 @@ static int link_as(const struct inode *n, const char *path, int dirfd, const cha
 {
 	char backing[NAME_MAX + 1];
 
-	TRY(names_for(inode_kind(n), n->type == S_IFREG, suffix, shown, backing));
+	TRY(names_for(inode_kind(n), n->type, suffix, shown, backing));
 	return linkat(AT_FDCWD, path, dirfd, backing, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
 }
 

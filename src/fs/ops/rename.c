@@ -94,8 +94,8 @@ static void move_sidecar(const struct side *from, const struct side *to, const c
 static int target_name(const struct side *from, const struct side *to,
 		       char out[static NAME_MAX + 1])
 {
-	return names_for(from->e.probed.kind, S_ISREG(from->e.st.st_mode),
-			 names_suffix(from->e.backing), to->shown, out);
+	return names_for(from->e.probed.kind, from->e.st.st_mode, names_suffix(from->e.backing),
+			 to->shown, out);
 }
 
 /*
@@ -158,7 +158,7 @@ static int give_name(const struct side *from, const struct side *to,
 	if (from->e.probed.kind != NODE_FRAME || to->unchecked)
 		return rc;
 	for (unsigned i = 0; rc == -EEXIST && (suffix = names_frame_suffix(i)); i++) {
-		TRY(names_for(NODE_FRAME, true, suffix, to->shown, out));
+		TRY(names_for(NODE_FRAME, S_IFREG, suffix, to->shown, out));
 		rc = give(from, to, out);
 	}
 	return rc;
@@ -249,7 +249,7 @@ static int move_beside(const struct fs *fs, const struct side *from, const struc
  */
 static int whiteout_name(const struct side *from, char out[static NAME_MAX + 1])
 {
-	TRY(names_for(NODE_PLAIN, false, "", from->shown, out));
+	TRY(names_for(NODE_PLAIN, S_IFCHR, "", from->shown, out));
 	if (strcmp(out, from->e.backing) == 0)
 		return 0;
 	/* Something that exists but is not shown belongs to another program. */
