@@ -1,4 +1,5 @@
 /* Names: lookup, forget, unlink, rmdir, link. For creation see make.c. */
+#include "fs/backing/hidden.h"
 #include "fs/file/kept.h"
 #include "fs/inode/times.h"
 #include "fs/ops/ops.h"
@@ -76,7 +77,7 @@ static int remove_entry(struct fs *fs, struct inode *parent, int dirfd, struct e
 
 	if (rc >= 0 && unlinkat(dirfd, e->backing, flags) < 0) {
 		rc = -errno;
-		if (rc == -ENOTEMPTY && sidecar_clear_dir(dirfd, e->backing) == 0)
+		if (rc == -ENOTEMPTY && hidden_clear(dirfd, e->backing) == 0)
 			rc = unlinkat(dirfd, e->backing, flags) < 0 ? -errno : 0;
 	}
 	if (rc >= 0 && e->probed.kind != NODE_PLAIN)

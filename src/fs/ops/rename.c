@@ -3,6 +3,7 @@
  * backing name depends on what the source is (a frame keeps its suffix), and what is replaced may
  * have another suffix.
  */
+#include "fs/backing/hidden.h"
 #include "fs/ops/ops.h"
 #include "fs/sidecar/entry.h"
 
@@ -194,7 +195,7 @@ static int move_over(const struct side *from, const struct side *to, const char 
 {
 	int rc = move_backing(from, from->e.backing, to, name, 0);
 
-	if ((rc == -ENOTEMPTY || rc == -EEXIST) && sidecar_clear_dir(to->dirfd, name) == 0)
+	if ((rc == -ENOTEMPTY || rc == -EEXIST) && hidden_clear(to->dirfd, name) == 0)
 		rc = move_backing(from, from->e.backing, to, name, 0);
 	return rc;
 }

@@ -24,11 +24,4 @@ void sidecar_rename(int dirfd, const char *from, int to_dirfd, const char *to);
 void sidecar_exchange(int a_dirfd, const char *a, int b_dirfd, const char *b);
 void sidecar_remove(int dirfd, const char *backing);
 
-/*
- * Lock sidecars, and the drafts of cframe, are hidden: a directory that holds nothing else is empty
- * to its user, who wants to remove it. Empties the directory `name` in `parent` of them.
- * -ENOTEMPTY: it holds something else as well, or could not be read, and nothing was removed.
- */
-NODISCARD int sidecar_clear_dir(int parent, const char *name);
-
 #endif
