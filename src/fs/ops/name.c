@@ -3,7 +3,7 @@
 #include "fs/file/kept.h"
 #include "fs/inode/times.h"
 #include "fs/ops/ops.h"
-#include "fs/sidecar/entry.h"
+#include "fs/sidecar/name.h"
 
 #include <limits.h>
 #include <unistd.h>

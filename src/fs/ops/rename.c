@@ -5,7 +5,7 @@
  */
 #include "fs/backing/hidden.h"
 #include "fs/ops/ops.h"
-#include "fs/sidecar/entry.h"
+#include "fs/sidecar/name.h"
 
 #include <stdio.h>
 #include <unistd.h>

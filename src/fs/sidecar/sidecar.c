@@ -4,7 +4,7 @@
 #include "base/log.h"
 #include "fs/backing/backing.h"
 #include "fs/inode/inode.h"
-#include "fs/sidecar/entry.h"
+#include "fs/sidecar/name.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/meter.h"
 #include "fs/relief.h"
-#include "fs/sidecar/entry.h"
+#include "fs/sidecar/name.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -1,4 +1,4 @@
-#include "fs/sidecar/entry.h"
+#include "fs/sidecar/name.h"
 
 #include "base/fd.h"
 

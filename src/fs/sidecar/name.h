@@ -2,8 +2,8 @@
  * The sidecar (sidecar.h) as an entry of its directory, beside its frame. `backing` is the name of
  * a frame there.
  */
-#ifndef FS_SIDECAR_ENTRY_H
-#define FS_SIDECAR_ENTRY_H
+#ifndef FS_SIDECAR_NAME_H
+#define FS_SIDECAR_NAME_H
 
 #include "base/err.h"
 
