@@ -25,15 +25,17 @@ void stopper_signals(sigset_t *set)
 	sigaddset(set, SIGHUP);
 }
 
+enum unmount { UNLESS_IN_USE, DETACH };
+
 /*
  * Unmounts by another program: root's umount, or the setuid helper of libfuse. If we called umount2
  * ourselves, the kernel would make us wait for our own replies.
  */
-static int unmount(const struct fs *fs, bool lazy)
+static int unmount(const struct fs *fs, enum unmount how)
 {
 	char *mountpoint = fs->opt.mountpoint;
-	char *as_root[] = {"umount", "-i", lazy ? "-l" : "--", mountpoint, NULL};
-	char *as_user[] = {"fusermount3", "-u", lazy ? "-z" : "--", mountpoint, NULL};
+	char *as_root[] = {"umount", "-i", how == DETACH ? "-l" : "--", mountpoint, NULL};
+	char *as_user[] = {"fusermount3", "-u", how == DETACH ? "-z" : "--", mountpoint, NULL};
 
 	return program_run(fs->backing.is_root ? as_root : as_user);
 }
@@ -118,7 +120,7 @@ static void stop_serving(struct stopper *s)
 	char *one[] = {"sync", "-f", fs->opt.mountpoint, NULL}, *all[] = {"sync", NULL};
 
 	enum place place = place_of_mount(fs);
-	if (place == MOUNTED && unmount(fs, false) == 0)
+	if (place == MOUNTED && unmount(fs, UNLESS_IN_USE) == 0)
 		return; /* the loop ends by itself */
 	fs->ending = true;
 	if (place != UNMOUNTED && program_run(place == MOUNTED ? one : all) < 0)
@@ -131,7 +133,7 @@ static void stop_serving(struct stopper *s)
 			 fs->opt.mountpoint);
 	else
 		log_info("%s: still in use: detached; open files end here", fs->opt.mountpoint);
-	s->detached = place != MOUNTED || unmount(fs, true) == 0 || place_of_mount(fs) != MOUNTED;
+	s->detached = place != MOUNTED || unmount(fs, DETACH) == 0 || place_of_mount(fs) != MOUNTED;
 	notify_stop(fs->notify); /* all three may be waiting for replies of ours */
 	seek_queue_end(&fs->seeks);
 	push_end(fs);
