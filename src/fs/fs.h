@@ -37,8 +37,6 @@
 #include "fs/dirty/budget.h"
 #include "fs/dirty/recall.h"
 #include "fs/dirty/spare.h"
-#include "fs/file/glimpse.h"
-#include "fs/file/slow.h"
 #include "fs/file/uncommitted.h"
 #include "fs/inode/inode.h"
 #include "fs/intent/intent.h"
@@ -46,6 +44,8 @@
 #include "fs/ops/seek.h"
 #include "fs/ops/wire.h"
 #include "fs/options.h"
+#include "fs/read/glimpse.h"
+#include "fs/read/slow.h"
 #include "fs/relief.h"
 
 #include <stdatomic.h>

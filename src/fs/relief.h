@@ -1,6 +1,6 @@
 /*
  * Extra threads that serve the kernel in place of those that wait for another program's lock, for
- * disk space or for memory (dirty/line.h), or whose read takes very long (file/slow.h), so that
+ * disk space or for memory (dirty/line.h), or whose read takes very long (read/slow.h), so that
  * other requests are answered meanwhile.
  *
  * Starting more threads from the beginning would not do: each working thread takes memory, and

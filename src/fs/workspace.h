@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "codec/parallel.h"
 #include "codec/scratch.h"
-#include "fs/file/reply.h"
+#include "fs/read/reply.h"
 
 struct workspace {
 	struct scratch *scratch;

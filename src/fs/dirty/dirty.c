@@ -1,6 +1,6 @@
 #include "fs/dirty/dirty.h"
 
-#include "fs/file/read.h"
+#include "fs/read/read.h"
 
 #include <assert.h>
 

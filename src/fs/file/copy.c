@@ -2,11 +2,11 @@
 
 #include "fs/dirty/flush.h"
 #include "fs/file/alone.h"
-#include "fs/file/read.h"
 #include "fs/file/share.h"
 #include "fs/file/sync.h"
 #include "fs/file/write_impl.h"
 #include "fs/inode/caps.h"
+#include "fs/read/read.h"
 #include "fs/workspace.h"
 
 /*

@@ -17,8 +17,8 @@
 #include "fs/dirty/arrivals.h"
 #include "fs/dirty/dirty.h"
 #include "fs/dirty/touched.h"
-#include "fs/file/readahead.h"
 #include "fs/fs.h"
+#include "fs/read/readahead.h"
 #include "fs/sidecar/sidecar.h"
 
 #include <stdatomic.h>

@@ -2,11 +2,11 @@
 
 #include "base/clock.h"
 #include "base/meter.h"
-#include "fs/file/read.h"
 #include "fs/file/share.h"
 #include "fs/file/sync.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
+#include "fs/read/read.h"
 #include "fs/workspace.h"
 
 /*

@@ -5,12 +5,12 @@
 #include "fs/file/alone.h"
 #include "fs/file/copy.h"
 #include "fs/file/loss.h"
-#include "fs/file/read.h"
 #include "fs/file/sync.h"
 #include "fs/file/write.h"
 #include "fs/ops/push.h"
 #include "fs/ops/wire.h"
 #include "fs/process.h"
+#include "fs/read/read.h"
 #include "fs/stats.h"
 #include "fs/workspace.h"
 

@@ -2,8 +2,8 @@
 
 #include "base/buf.h"
 #include "fs/file/open.h"
-#include "fs/file/read.h"
 #include "fs/ops/ops.h"
+#include "fs/read/read.h"
 
 #include <pthread.h>
 

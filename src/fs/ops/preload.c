@@ -1,7 +1,7 @@
 #include "fs/ops/preload.h"
 
-#include "fs/file/read.h"
 #include "fs/ops/notify.h"
+#include "fs/read/read.h"
 #include "fs/stats.h"
 #include "fs/workspace.h"
 

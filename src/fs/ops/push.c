@@ -2,9 +2,9 @@
 
 #include "base/clock.h"
 #include "fs/file/open.h"
-#include "fs/file/read.h"
 #include "fs/ops/notify.h"
 #include "fs/ops/wire.h"
+#include "fs/read/read.h"
 #include "fs/stats.h"
 
 #include <sched.h>

@@ -1,7 +1,7 @@
 #include "fs/ops/seek.h"
 
-#include "fs/file/read.h"
 #include "fs/ops/ops.h"
+#include "fs/read/read.h"
 
 #include <unistd.h>
 

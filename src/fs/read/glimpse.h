@@ -8,8 +8,8 @@
  *
  * Any thread, without a lock. A note that is lost costs one more partial decode.
  */
-#ifndef FS_FILE_GLIMPSE_H
-#define FS_FILE_GLIMPSE_H
+#ifndef FS_READ_GLIMPSE_H
+#define FS_READ_GLIMPSE_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

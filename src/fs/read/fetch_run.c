@@ -1,7 +1,7 @@
 /* Whole blocks of a long read: decoded into the reply, past the cache. */
-#include "fs/file/fetch_impl.h"
+#include "fs/read/fetch_impl.h"
 
-#include "fs/file/fetch_memory.h"
+#include "fs/read/fetch_memory.h"
 #include "fs/stats.h"
 
 /*

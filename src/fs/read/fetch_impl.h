@@ -2,10 +2,10 @@
  * What the files of a read in progress need of each other: fetch.c has the head of a chunk, and
  * goes through its blocks. Each of the others is a way to get some of these.
  */
-#ifndef FS_FILE_FETCH_IMPL_H
-#define FS_FILE_FETCH_IMPL_H
+#ifndef FS_READ_FETCH_IMPL_H
+#define FS_READ_FETCH_IMPL_H
 
-#include "fs/file/fetch.h"
+#include "fs/read/fetch.h"
 
 /*
  * A chunk whose head has been read, but none of its blocks yet ("lazy chunk", as the reference

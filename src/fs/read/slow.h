@@ -6,8 +6,8 @@
  *
  * Such a read holds the lock of its file for reading, as an array is never written.
  */
-#ifndef FS_FILE_SLOW_H
-#define FS_FILE_SLOW_H
+#ifndef FS_READ_SLOW_H
+#define FS_READ_SLOW_H
 
 #include "base/err.h"
 

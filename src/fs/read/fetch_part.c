@@ -1,5 +1,5 @@
 /* Small random reads: no more of a block is decoded than each must have. */
-#include "fs/file/fetch_impl.h"
+#include "fs/read/fetch_impl.h"
 
 #include "fs/stats.h"
 

@@ -2,9 +2,9 @@
  * Blocks by way of the cache: decoded into it, unless it has them, and sent from there. It may keep
  * them packed, which is before their last filter is undone.
  */
-#include "fs/file/fetch_impl.h"
+#include "fs/read/fetch_impl.h"
 
-#include "fs/file/fetch_memory.h"
+#include "fs/read/fetch_memory.h"
 #include "fs/stats.h"
 
 /* A block that takes more memory than this is kept packed: that takes less. */

@@ -12,8 +12,8 @@
  * A job takes the file's lock only if it is free, and waits for nothing that may itself wait for
  * the pool.
  */
-#ifndef FS_FILE_READAHEAD_H
-#define FS_FILE_READAHEAD_H
+#ifndef FS_READ_READAHEAD_H
+#define FS_READ_READAHEAD_H
 
 #include <pthread.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* Reading an array, which is shown as an .npy file: its header, then the items in C order. */
-#include "fs/file/read_impl.h"
+#include "fs/read/impl.h"
 
 #include "frame/view_npy.h"
 

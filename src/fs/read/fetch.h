@@ -3,11 +3,11 @@
  * read.c, which knows about files, and the frame. The file's lock is held, also while a read waits
  * for memory (large.h).
  */
-#ifndef FS_FILE_FETCH_H
-#define FS_FILE_FETCH_H
+#ifndef FS_READ_FETCH_H
+#define FS_READ_FETCH_H
 
 #include "fs/file/file.h"
-#include "fs/file/slow.h"
+#include "fs/read/slow.h"
 #include "fs/workspace.h"
 
 /* A chunk whose head has been read. */

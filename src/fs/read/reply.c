@@ -1,4 +1,4 @@
-#include "fs/file/reply.h"
+#include "fs/read/reply.h"
 
 #include <assert.h>
 

@@ -1,7 +1,7 @@
-#include "fs/file/readahead.h"
+#include "fs/read/readahead.h"
 
 #include "base/container.h"
-#include "fs/file/read.h"
+#include "fs/read/read.h"
 
 #include <assert.h>
 

@@ -10,9 +10,9 @@
  * A read that needs more memory than a thread may take (large.h) ends with -E2BIG. Then it releases
  * all that it holds of the cache, waits for the memory (fetch_memory.h), and goes on where it was.
  */
-#include "fs/file/fetch_impl.h"
+#include "fs/read/fetch_impl.h"
 
-#include "fs/file/fetch_memory.h"
+#include "fs/read/fetch_memory.h"
 
 /*
  * A request from this size on at a chunk's start is likely to be followed by the rest of the chunk.

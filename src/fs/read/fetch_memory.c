@@ -1,7 +1,7 @@
-#include "fs/file/fetch_memory.h"
+#include "fs/read/fetch_memory.h"
 
 #include "base/log.h"
-#include "fs/file/fetch_impl.h"
+#include "fs/read/fetch_impl.h"
 
 #include <assert.h>
 #include <limits.h>

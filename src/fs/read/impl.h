@@ -1,9 +1,9 @@
-/* What read.c and read_npy.c share. The file's lock is held. */
-#ifndef FS_FILE_READ_IMPL_H
-#define FS_FILE_READ_IMPL_H
+/* What read.c and npy.c share. The file's lock is held. */
+#ifndef FS_READ_IMPL_H
+#define FS_READ_IMPL_H
 
-#include "fs/file/fetch.h"
-#include "fs/file/read.h"
+#include "fs/read/fetch.h"
+#include "fs/read/read.h"
 
 /* Adds bytes [lo, lo + len) of chunk n to the reply, in their newest version. */
 NODISCARD int file_read_piece(struct fetch *x, uint32_t n, uint32_t lo, uint32_t len);

@@ -1,4 +1,4 @@
-#include "fs/file/glimpse.h"
+#include "fs/read/glimpse.h"
 
 #define WHOLE 1024 /* shares are fractions of this                     */
 #define LATELY 32  /* about how many reads a running share covers */

@@ -2,10 +2,10 @@
  * The memory of a read in progress. Every thread may take LARGE_FREE bytes. More is lent to it out
  * of the cache's share (large.h); it waits for that with nothing of the cache held.
  */
-#ifndef FS_FILE_FETCH_MEMORY_H
-#define FS_FILE_FETCH_MEMORY_H
+#ifndef FS_READ_FETCH_MEMORY_H
+#define FS_READ_FETCH_MEMORY_H
 
-#include "fs/file/fetch.h"
+#include "fs/read/fetch.h"
 
 /*
  * To be called before memory is taken: `bytes` is what the read then uses in all. -E2BIG: the

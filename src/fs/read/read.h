@@ -3,11 +3,11 @@
  * Offsets and sizes are those of the file in the mount, in bytes. Unless said otherwise a function
  * takes the lock itself.
  */
-#ifndef FS_FILE_READ_H
-#define FS_FILE_READ_H
+#ifndef FS_READ_READ_H
+#define FS_READ_READ_H
 
 #include "fs/file/file.h"
-#include "fs/file/reply.h"
+#include "fs/read/reply.h"
 
 /* What is to be read, and for whom. */
 struct file_request {

@@ -5,8 +5,8 @@
  * The entries are held until reply_end, so call that after the reply has been sent, with no lock
  * held. One thread at a time.
  */
-#ifndef FS_FILE_REPLY_H
-#define FS_FILE_REPLY_H
+#ifndef FS_READ_REPLY_H
+#define FS_READ_REPLY_H
 
 #include "base/buf.h"
 #include "frame/cache.h"

@@ -1,4 +1,4 @@
-#include "fs/file/read_impl.h"
+#include "fs/read/impl.h"
 
 #include "fs/file/share.h"
 #include "fs/stats.h"

@@ -1,9 +1,9 @@
-#include "fs/file/slow.h"
+#include "fs/read/slow.h"
 
 #include "base/clock.h"
 #include "base/meter.h"
-#include "fs/file/read.h"
 #include "fs/fs.h"
+#include "fs/read/read.h"
 
 #define SLOW_AFTER (CLOCK_SECOND / 5)
 #define LOOK_NS (CLOCK_SECOND / 20) /* how often a read checks if it is wanted ...     */
