@@ -118,11 +118,10 @@ static ssize_t append_to_block(const struct patcher *pt, uint32_t i, struct view
 	const struct chunk *old = pt->old;
 	if (!old || !pt->p->kept || i + 1 != old->nblocks || pt->plan.nsteps)
 		return 0;
-	uint32_t n = chunk_block_bytes(old, i).len;
-	bool ends = old->nblocks > 1 && src.n == old->blocksize;
-	if (src.n == n || ends)
+	if (old->nblocks > 1 && src.n == old->blocksize)
 		return 0;
-	assert(streams_of(pt->c, i) == 1);
+	uint32_t n = chunk_block_bytes(old, i).len;
+	assert(src.n > n && streams_of(pt->c, i) == 1);
 	struct cursor in = cursor_of(stored_block(old, i, pt->p->stored, 0));
 	return stream_append(&pt->plan.coder, &in, n, view_part(src, n, src.n - n), dst);
 }
