@@ -183,6 +183,78 @@ def test_lines_are_appended_without_being_coded(n, level):
     assert (got is None) == (last == 0)
 
 
+def with_payload(chunk, payload):
+    """The chunk of one block, which is another zstd frame now."""
+    head = bytearray(chunk[:36])
+    struct.pack_into("<I", head, 12, 40 + len(payload))
+    return bytes(head) + struct.pack("<I", len(payload)) + payload
+
+
+def frame_of(data):
+    return stored_block(tools[None].encode("zstd:1", data), 0)[4:]
+
+
+def repeated(rest, n):
+    """A frame of what is stored in a first block, and of a byte n times, as a second one."""
+    head = struct.pack("<IBH", 0xFD2FB528, 0x60, len(rest) + n - 256)
+    blocks = [len(rest) << 3, n << 3 | 1 << 1 | 1]
+    first, second = (struct.pack("<I", b)[:3] for b in blocks)
+    return head + first + rest + second + b"a"
+
+
+@pytest.mark.parametrize("n", [*range(24, 60), 20000])
+def test_what_hardly_got_smaller_is_appended_to_where_there_is_room(n):
+    """In a chunk that is not longer than a plain copy. (No writer here repeats a byte so.)"""
+    rest = make("noise", 3000)
+    data = rest + b"a" * n
+    like = tools[None].encode("zstd:1", bytes(len(data) - 8) + b"in a row")
+    chunk = with_payload(like, repeated(rest, n))
+    has(tools[None], chunk, data)
+    assert appended(tools[None], "zstd:1", chunk, data + make("noise", 40)) or n < 60
+
+
+@pytest.mark.parametrize("which", ["two", "skipped", "cut", "changed"])
+def test_what_is_not_one_whole_frame_is_left_to_the_caller(which):
+    """Bytes behind the end of a second one would be none of its content; and the header is made
+    anew, so that damage in it would be concealed."""
+    data = make("text", 20000)
+    frame = frame_of(data)
+    payload = {
+        "two": frame_of(data[:12000]) + frame_of(data[12000:]),
+        "skipped": frame + struct.pack("<II", 0x184D2A50, 0),
+        "cut": frame[:-1],
+        "changed": frame[:3] + bytes([frame[3] ^ 1]) + frame[4:],
+    }[which]
+    chunk = with_payload(tools[None].encode("zstd:1", data), payload)
+    if which in ("two", "skipped"):
+        has(tools[None], chunk, data)
+    assert tools[None].grow("zstd:1", chunk, 0, data + b"line\n", kept=True) is None
+
+
+def test_no_stored_block_is_longer_than_the_format_allows():
+    """Where a sixteenth of what is there would be more."""
+    data = make("noise", 2500000) + make("text", 600000)
+    chunk = tools[None].encode("zstd:1", data[:-150000], blocksize=4 << 20)
+    assert blocks_of(chunk)[1] == 1 and len(chunk) // 16 > 150000
+    assert appended(tools[None], "zstd:1", chunk, data[: len(data) - 150000 + (96 << 10)])
+    assert appended(tools[None], "zstd:1", chunk, data) is None
+
+
+def test_a_block_that_was_changed_as_well_is_coded():
+    """What is put behind its stored form would leave the old bytes there."""
+    data = make("text", 40000)
+    chunk = tools[None].encode("zstd:1", data, blocksize=16384)
+    assert grown(tools[None], "zstd:1", data, chunk, 2, make("text", 40020, 9)[2 * 16384 :])
+
+
+@pytest.mark.parametrize("filters", FILTERS[1:])
+def test_a_block_of_filtered_bytes_is_coded(filters):
+    """Those that come behind them were not filtered with them."""
+    text, data = text_of(filters, 4, "zstd", 1), make("text", 40096)
+    chunk = tools[None].encode(text, data[:40000], blocksize=16384)
+    assert appended(tools[None], text, chunk, data)
+
+
 @pytest.mark.parametrize("behind", [0, 30])
 def test_a_block_that_has_become_a_whole_one_is_coded(behind):
     """It would stay as it is from then on, while others come behind it."""
@@ -205,6 +277,15 @@ def test_what_only_a_longer_block_could_have_is_left_to_the_caller(text):
     end = 30000 if text == "zstd:1" else 20004
     assert tools[None].grow(text, chunk, 0, data[:end], kept=True) is None
     assert tools[None].grow(text, chunk, 0, data[:20004]) is None
+
+
+def test_a_block_of_items_is_left_to_the_caller():
+    """It would have to end with a whole one."""
+    data = make("text", 20002)
+    like = cparams("zstd", 1, 4, "")
+    chunk = theirs(data[:20000], **like, blocksize=20000)
+    assert blocks_of(chunk) == (20000, 1) and chunk[3] == 4
+    assert tools[None].grow("zstd:1", chunk, 0, data, kept=True) is None
 
 
 def test_longer_is_possible():

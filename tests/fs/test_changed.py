@@ -767,6 +767,12 @@ def test_others_do_not_wait_for_a_lease(mount):
                 (m.mnt / f"other{k}").write_bytes(b"other")
             assert not any(r.done() for r in readers)
         assert {r.result() for r in readers} == {b"plain"}
+
+    def threads():
+        error_of(os.stat, m.mnt / f"none{time.monotonic_ns()}")  # who has served ends behind it
+        return len(os.listdir(f"/proc/{m.proc.pid}/task"))
+
+    wait_until(lambda: threads() < 40, 20, "the end of those that served instead")
     m.unmount()
 
 
