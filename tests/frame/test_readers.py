@@ -51,6 +51,14 @@ def test_filling_beside_changes(work):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_numbers_of_chunks(seed):
+    done = subprocess.run(
+        [BUILD / "tests/c/numbers_check", str(seed)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_chunk_at_the_end_of_its_file():
     done = subprocess.run([BUILD / "tests/c/stored_check"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

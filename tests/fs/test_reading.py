@@ -476,6 +476,26 @@ def test_closing_does_not_lose_the_workers(mount):
     assert m.running()
 
 
+def test_a_file_stays_while_something_is_decoded_ahead(mount, work):
+    """The last close comes while a worker waits for the disk."""
+    m = mount("codec=lz4,blocksize=64K,tune=off", start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    data = blob(15, 2 * CHUNK, "noise")
+    f = written(m, "f", data)
+    for n in range(2):
+        assert f.read(n * BLOCK, BLOCK) == data[n * BLOCK : (n + 1) * BLOCK]
+    wait_until(lambda: decoded(m) == 4, what="decoded ahead")
+    fault.set(1, Fault.READ, how=Fault.WAIT, forever=1)
+    assert f.read(2 * BLOCK, BLOCK) == data[2 * BLOCK : 3 * BLOCK]
+    wait_until(fault.came, what="a worker's read")
+    f.close()
+    time.sleep(0.2)
+    fault.set(0)
+    assert (m.mnt / "f").read_bytes() == data
+    m.unmount()
+
+
 def test_memory_stays_within_its_bounds(mount):
     """Blocks of different sizes, read at random and from end to end, some past the page cache."""
     m = mount("cache=16M,dirty_max=4M,codec=lz4,tune=off,blocksize=16K")
