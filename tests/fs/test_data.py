@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ import pytest
 import libblosc
 from libdata import blob, file_sha256
 from libfault import Fault
-from libmount import SLOWNESS
+from libmount import SLOWNESS, wait_until
 from libposix import (
     KEEP_SIZE,
     NONE_IS_LEFT,
@@ -375,6 +376,92 @@ def test_a_log_is_changed_as_well(mount):
         assert path.read_bytes() == data
     m.unmount()
     assert libblosc.chunk_bytes(libblosc.open_frame(m.stored("log"))) == data
+
+
+def test_a_log_is_changed_before_a_line_comes_behind_it(mount):
+    """Its bytes of before are at hand, but are not what it has by now."""
+    m = mount("commit=1000")
+    path, data = m.mnt / "log", bytearray(blob(5, 30_000, "text"))
+    path.write_bytes(data)
+    for n in range(6):
+        with open(path, "ab", buffering=0) as f:
+            f.write(b"a line\n")
+        data += b"a line\n"
+        fd = os.open(path, os.O_RDWR | os.O_DIRECT)  # each write is a request
+        os.pwrite(fd, b"changed", 5000 * n)
+        data[5000 * n : 5000 * n + 7] = b"changed"
+        os.pwrite(fd, b"another\n", len(data))
+        data += b"another\n"
+        os.close(fd)
+        assert read_direct(path, len(data)) == data
+
+
+def test_a_log_is_cut_after_a_line_came_behind_it(mount):
+    """What is written farther behind it then leaves zeros where its bytes were."""
+    m = mount("commit=1000")
+    path, data = m.mnt / "log", blob(5, 30_000, "text")
+    path.write_bytes(data)
+    fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+    os.pwrite(fd, b"a line\n", 30_000)
+    os.ftruncate(fd, 20_000)
+    os.pwrite(fd, b"behind", 30_100)
+    os.close(fd)
+    assert read_direct(path, 40_000) == data[:20_000] + bytes(10_100) + b"behind"
+
+
+def test_all_of_a_log_is_written_anew_after_a_line_came_behind_it(mount):
+    m = mount("chunksize=64K,commit=1000")
+    path, new = m.mnt / "log", blob(6, 64 << 10, "text")
+    path.write_bytes(blob(5, 65_000, "text"))
+    fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+    os.pwrite(fd, b"a line\n", 65_000)
+    room = mmap.mmap(-1, len(new))
+    room.write(new)
+    assert os.pwrite(fd, room, 0) == len(new)
+    os.close(fd)
+    assert read_direct(path, len(new)) == new
+
+
+@pytest.fixture
+def stored_slowly(mount, work):
+    """A log whose last line has been stored, and a file that waits on its way to the disk from now
+    on, when the background commit stores it."""
+    m = mount("commit=0.3,intent=0", start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    path, data = m.mnt / "log", bytearray(blob(5, 30_000, "text"))
+    path.write_bytes(data)
+    with open(path, "ab", buffering=0) as f:
+        f.write(b"a line\n")
+    data += b"a line\n"
+    fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+    fault.set(1, Fault.WRITE, how=Fault.WAIT, forever=1)
+    yield m, fault, fd, data
+    fault.set(0)
+    os.close(fd)
+    assert read_direct(path, len(data)) == data
+    m.remount()
+    assert path.read_bytes() == data
+
+
+def test_a_line_comes_while_what_lies_before_it_is_stored(stored_slowly):
+    _, fault, fd, data = stored_slowly
+    os.pwrite(fd, b"changed", 5000)
+    data[5000:5007] = b"changed"
+    wait_until(fault.came, what="the write of the chunk")
+    os.pwrite(fd, b"another\n", len(data))
+    data += b"another\n"
+
+
+def test_what_lies_before_a_line_is_changed_while_that_is_stored_in_vain(stored_slowly):
+    m, fault, fd, data = stored_slowly
+    os.pwrite(fd, b"another\n", len(data))
+    data += b"another\n"
+    wait_until(fault.came, what="the write of the chunk")
+    os.pwrite(fd, b"changed", 5000)
+    data[5000:5007] = b"changed"
+    fault.set(1, Fault.WRITE, errno.ENOSPC, forever=1)
+    m.expect_log("background commit: No space left")
 
 
 def test_the_old_bytes_of_a_chunk_that_gets_longer(mount):
