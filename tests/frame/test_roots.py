@@ -699,6 +699,31 @@ def test_compaction_of_a_half_into_the_other(work):
         check_reference(path, model)
 
 
+def test_compaction_of_chunks_that_lie_in_no_order(work):
+    """Those that lie last move, of more than are moved at a time, whichever numbers they have."""
+    path, chunk, n = work / "f.b2frame", 4096, 300
+    model, order = bytearray(blob(3, n * chunk, "noise")), list(range(n))
+    random.Random(4).shuffle(order)
+    with Tool() as tool:
+        tool.do("pipeline store")
+        tool.do(f"create {path} {chunk}")
+        tool.do(f"resize {n * chunk}")
+        for k in order:
+            tool.do(f"write {k * chunk} {model[k * chunk : (k + 1) * chunk].hex()}")
+        tool.do("commit sync")
+        for k in order[: n // 2]:
+            tool.do(f"zero {k}")
+            model[k * chunk : (k + 1) * chunk] = bytes(chunk)
+        tool.do("commit sync")
+        assert path.stat().st_size > n * chunk
+        tool.do(f"compact {n * chunk}")
+        assert path.stat().st_size < n * chunk * 0.65
+        check_ours(tool, model)
+        tool.do(f"open {path}")
+        check_ours(tool, model)
+        check_reference(path, model)
+
+
 @pytest.mark.parametrize("theirs", [False, True], ids=["ours", "theirs"])
 def test_a_chunk_that_did_not_arrive_stays_where_it_was(work, theirs):
     """What compaction wrote is held against what it read, also where no checksum was known."""
