@@ -724,6 +724,28 @@ def test_compaction_of_chunks_that_lie_in_no_order(work):
         check_reference(path, model)
 
 
+def test_compaction_ends_where_no_gap_is_large_enough(work):
+    """Though much is free, and the root would fit there: it does not move for that."""
+    path, chunk = work / "f.b2frame", 65536
+    noise = blob(3, chunk, "noise")
+    with Tool() as tool:
+        tool.do("pipeline zstd:1")
+        tool.do(f"create {path} {chunk}")
+        model = bytearray()
+        for k in range(72):  # eleven of 4 KiB, and a large one behind them
+            model += noise if k % 12 == 11 else noise[:4096] + bytes(chunk - 4096)
+        tool.do(f"write 0 {model.hex()}")
+        tool.do("commit sync")
+        for k in range(72):
+            if k % 12 != 11:
+                tool.do(f"zero {k}")
+                model[k * chunk : (k + 1) * chunk] = bytes(chunk)
+        tool.do("commit sync")
+        tool.do("compact 4194304")
+        assert path.stat().st_size > 9 * chunk
+        check_ours(tool, model)
+
+
 @pytest.mark.parametrize("theirs", [False, True], ids=["ours", "theirs"])
 def test_a_chunk_that_did_not_arrive_stays_where_it_was(work, theirs):
     """What compaction wrote is held against what it read, also where no checksum was known."""

@@ -409,6 +409,29 @@ def test_a_log_is_cut_after_a_line_came_behind_it(mount):
     assert read_direct(path, 40_000) == data[:20_000] + bytes(10_100) + b"behind"
 
 
+def test_a_log_gets_zeros_after_a_line_came_behind_it(mount):
+    m = mount("commit=1000")
+    path, data = m.mnt / "log", blob(5, 30_000, "text")
+    path.write_bytes(data)
+    fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+    os.pwrite(fd, b"a line\n", 30_000)
+    os.ftruncate(fd, 30_200)
+    os.close(fd)
+    assert read_direct(path, 40_000) == data + b"a line\n" + bytes(193)
+
+
+def test_the_end_is_changed_and_more_comes_behind_it(mount):
+    """In one page, and in a block that is not the only one of its chunk."""
+    m = mount("codec=zstd,blocksize=16K,tune=off,commit=1000")
+    path, data = m.mnt / "f", blob(5, 40_000, "text")
+    path.write_bytes(data)
+    m.remount()
+    fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+    os.pwrite(fd, b"changed and longer", 39_990)
+    os.close(fd)
+    assert read_direct(path, 50_000) == data[:39_990] + b"changed and longer"
+
+
 def test_all_of_a_log_is_written_anew_after_a_line_came_behind_it(mount):
     m = mount("chunksize=64K,commit=1000")
     path, new = m.mnt / "log", blob(6, 64 << 10, "text")

@@ -442,6 +442,24 @@ def test_a_lock_that_is_never_free(mount):
     error_of(os.close, cached)
 
 
+def test_the_last_commit_waits_for_a_lock(mount):
+    """It is the last one that can store what was written."""
+    m = mount("commit=0,intent=0")
+    data = bytearray(blob(1, CHUNK, "text"))
+    (m.mnt / "f").write_bytes(data)
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_DIRECT)
+    os.pwrite(fd, b"written", 5)
+    data[5:12] = b"written"
+    with exclusive(m, "f") as let_go:
+        m.proc.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        let_go()
+        m.wait(0)
+    error_of(os.close, fd)
+    m.start()
+    assert (m.mnt / "f").read_bytes() == data
+
+
 @pytest.mark.waits
 @pytest.mark.watchdog(200)
 def test_a_closed_file_whose_lock_is_never_free(mount):
