@@ -717,7 +717,7 @@ def test_compaction_of_chunks_that_lie_in_no_order(work):
         tool.do("commit sync")
         assert path.stat().st_size > n * chunk
         tool.do(f"compact {n * chunk}")
-        assert path.stat().st_size < n * chunk * 0.65
+        assert 0.55 < path.stat().st_size / n / chunk < 0.65  # a third may stay free
         check_ours(tool, model)
         tool.do(f"open {path}")
         check_ours(tool, model)
@@ -767,7 +767,7 @@ def test_a_chunk_that_did_not_arrive_stays_where_it_was(work, theirs):
         check_ours(tool, model)
         tool.do("compact 200000")
         check_ours(tool, model)
-        assert path.stat().st_size < 17 * chunk
+        assert path.stat().st_size < (13 if theirs else 11) * chunk
         check_reference(path, model)
 
 

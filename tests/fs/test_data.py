@@ -148,8 +148,6 @@ def test_64_processes(mount, options):
 
 @pytest.mark.concurrent
 def test_threads_create_rename_and_unlink_in_one_directory(mount):
-    from concurrent.futures import ThreadPoolExecutor
-
     m = mount()
 
     def churn(number):
@@ -225,8 +223,6 @@ class Part:
 def test_threads_change_parts_of_one_file(mount):
     """Neighbours share a chunk: each changes it over what the other has written, while workers and
     background commits store it."""
-    from concurrent.futures import ThreadPoolExecutor
-
     m = mount("chunksize=16K,blocksize=4K,codec=lz4,commit=0.01,dirty_max=1M,cache=1M")
     path, count = m.mnt / "f", 6
     path.touch()
