@@ -603,3 +603,19 @@ def test_a_tail_comes_and_goes_while_a_file_is_open(mount, reference):
             reference.check(m.stored("f"), bytes(expect), 1)
     whole, hidden = (4, 65_536), (1, 65_535)
     assert seen == [whole, hidden, whole, whole, hidden, whole]
+
+
+def test_a_tail_comes_and_goes_twice_while_a_small_file_is_open(mount, reference):
+    """Its chunks are bytes each time that there is one, though they were items since the last."""
+    m = mount("filter=shuffle,typesize=4,codec=lz4,chunksize=64K,intent=0,commit=0")
+    expect, seen = bytearray(half_noise(256 << 10)), []
+    (m.mnt / "f").write_bytes(expect)
+    with open(m.mnt / "f", "ab", buffering=0) as f:
+        for more in (b"1", b"234" + half_noise(256 << 10), b"5"):
+            f.write(more)
+            expect += more
+            os.fsync(f.fileno())
+            schunk = libblosc.open_frame(m.stored("f"))
+            seen.append({schunk.get_chunk(n)[3] for n in range(schunk.nchunks)})
+            reference.check(m.stored("f"), bytes(expect), 1)
+    assert seen == [{1}, {1, 4}, {1}]
