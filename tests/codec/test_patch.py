@@ -213,7 +213,7 @@ def test_what_hardly_got_smaller_is_appended_to_where_there_is_room(n):
     assert appended(tools[None], "zstd:1", chunk, data + make("noise", 40)) or n < 60
 
 
-@pytest.mark.parametrize("which", ["two", "skipped", "cut", "changed"])
+@pytest.mark.parametrize("which", ["two", "skipped", "cut", "endless", "changed"])
 def test_what_is_not_one_whole_frame_is_left_to_the_caller(which):
     """Bytes behind the end of a second one would be none of its content; and the header is made
     anew, so that damage in it would be concealed."""
@@ -223,6 +223,7 @@ def test_what_is_not_one_whole_frame_is_left_to_the_caller(which):
         "two": frame_of(data[:12000]) + frame_of(data[12000:]),
         "skipped": frame + struct.pack("<II", 0x184D2A50, 0),
         "cut": frame[:-1],
+        "endless": frame[:7] + bytes([frame[7] & ~1]) + frame[8:],
         "changed": frame[:3] + bytes([frame[3] ^ 1]) + frame[4:],
     }[which]
     chunk = with_payload(tools[None].encode("zstd:1", data), payload)
