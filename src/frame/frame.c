@@ -10,13 +10,13 @@
  *
  *     any --- a change could not be noted for lack of memory ---> BROKEN
  *
- * CLEAN index and size are those of the root on disk. If that root is a COMMIT_PART (`ahead`),
- *             the next full commit makes it DIRTY first.
- * DIRTY they differ from it: our readers see the changes, other programs do not. Also after
+ * CLEAN       index and size are those of the root on disk. If that root is a COMMIT_PART
+ *             (`ahead`), the next full commit makes it DIRTY first.
+ * DIRTY       they differ from it: our readers see the changes, other programs do not. Also after
  *             a frame_commit_part that left out the end of the file.
- * COMMITTING inside frame_commit only. BROKEN the index in memory lacks a change that the caller
- * made, so it must
- *             never become a root. All commits fail with -ENOMEM.
+ * COMMITTING  inside frame_commit only.
+ * BROKEN      the index in memory lacks a change that the caller made, so it must never become a
+ *             root. All commits fail with -ENOMEM.
  */
 #include "frame/commit_impl.h"
 #include "frame/era.h"

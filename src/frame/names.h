@@ -78,7 +78,7 @@ bool names_claimant(const char *shown, unsigned i, char backing[static NAME_MAX 
  * The backing name for an entry of this kind that is to be shown as `shown`. `suffix`: the one it
  * has now, or NAMES_NEW_SUFFIX. -ENAMETOOLONG. -EXDEV: such an entry cannot have that name (an
  * array without .npy, a plain file named like a frame, anything but a frame named like a draft).
- * -EPERM: that name is reserved for the intent log or its lock file.
+ * -EPERM: that name is reserved for the intent log, or for the lock that other machines see.
  */
 NODISCARD int names_for(enum node_kind kind, mode_t type, const char *suffix, const char *shown,
 			char backing[static NAME_MAX + 1]);

@@ -151,7 +151,8 @@ static int check_metalayers(struct job *j, const struct frame *f)
 
 /*
  * For a frame that is named like an array: fails if a mount could not show it as one. That it is
- * not an array, is sparse, or has items that NumPy does not support is not damage.
+ * not an array, is sparse, has its items elsewhere, or has a dtype that NumPy does not support, is
+ * not damage.
  */
 static int check_array(const struct job *j, const struct frame *f)
 {

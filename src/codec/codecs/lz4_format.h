@@ -13,7 +13,7 @@
 #define LZ4_MATCH_MARGIN 12u /* no match starts closer to the end            */
 #define LZ4_COPY_MARGIN 16u  /* the same for our matches, for lz4_put_sequence */
 _Static_assert(LZ4_COPY_MARGIN >= LZ4_MATCH_MARGIN, "our matches keep to the format");
-#define LZ4_LIBC_LEN 128u    /* from more bytes on the C library copies faster */
+#define LZ4_LIBC_LEN 128u    /* the C library copies more literals than this faster */
 
 /* Writes the part of a length that exceeds what a token can hold. */
 static inline uint8_t *lz4_put_length(uint8_t *out, size_t n)

@@ -1,10 +1,10 @@
 /*
  * Shared by the files of the encoder (zstd/fast.h). The steps for a block:
  *
- *   zstd_find finds its sequences and literals          match.c, double.c
- *   zstd_count_literals histogram of the literals                 literals.c, count.h
+ *   zstd_find                finds its sequences and literals          match.c, double.c
+ *   zstd_count_literals      histogram of the literals                 literals.c, count.h
  *   zstd_plan_sequences      tables, and what the sequences cost       sequences.c, fse.c
- *     are they worth it? if not, the whole block is literals       fast.c
+ *     are they worth it?     if not, the whole block is literals       fast.c
  *   zstd_put_literals        their tree and codes                      literals.c, tree.c, codes.c
  *   zstd_put_sequences                                                 sequences.c
  *

@@ -14,8 +14,8 @@
 #define PAUSE_SHARE 0.1
 
 /*
- * A round waits for other programs' locks for the same time, at most LOCK_MOST: when the mount
- * ends, that is added to the wait of the last commit.
+ * A round waits for other programs' locks for that share of -o commit, too, but at most LOCK_MOST:
+ * when the mount ends, that is added to the wait of the last commit.
  */
 #define LOCK_MOST CLOCK_SECOND
 

@@ -131,7 +131,7 @@ int file_compact(struct file *f)
 		rc = sync_gated(f, COMMIT_LATER);
 	if (wants && rc >= 0)
 		rc = file_compact_gated(f);
-	/* Gaps were punched after the last commit, which has changed the times once more. */
+	/* Punching gaps, after the last commit, has changed the times once more. */
 	if (wants && !file_changed(f)) {
 		IGNORE(file_put_caps_back(f, COMMIT_LATER));
 		if (rc == -ESTALE) /* the change is another program's */

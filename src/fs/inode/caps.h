@@ -39,9 +39,9 @@ struct caps {
 	size_t n;             /* bytes of value; 0: the file had none */
 	uint8_t value[24];
 	mode_t mode;          /* permissions; 0: the file had no set-id bits */
-	uid_t uid;            /* the file's owner, if it had any */
+	uid_t uid;            /* the file's owner, if it had such bits */
 	gid_t gid;
-	/* Until when (CLOCK_MONOTONIC_COARSE) that is the answer to anyone who asks again. */
+	/* Until when (CLOCK_MONOTONIC_COARSE) caps_known_none is true. */
 	_Atomic uint64_t none_until;
 };
 
