@@ -11,16 +11,16 @@
 
 /*
  * A commit encodes what was touched, and writes the index and checksums of all chunks. But readers
- * of the backing file see it at once. So an fsync goes to the log only where a commit costs much
- * more: if so many ranges were touched, if the index is so large, or if so many fsyncs in a row
- * came within so many nanoseconds of each other.
+ * of the backing file see it at once. So an fsync goes to the log only if a commit would cost much
+ * more: if MANY_RANGES ranges were touched, if the index has MANY_CHUNKS entries, or after QUICK_ROW
+ * fsyncs in a row, each within QUICK_NS of the one before.
  */
 #define MANY_RANGES 48u
 #define MANY_CHUNKS 8192u
 #define QUICK_ROW 16u
 #define QUICK_NS (50 * CLOCK_MS)
 
-/* A record buffer that is larger than this is not kept for the thread's next fsync. */
+/* A larger record buffer is not kept for the thread's next fsync. */
 #define RECORD_KEPT (1u << 20)
 
 bool file_in_log(struct file *f)
@@ -29,8 +29,8 @@ bool file_in_log(struct file *f)
 }
 
 /*
- * True: a record in the log costs less than a commit. Not where all is committed already: that only
- * takes a sync, and since the file is not on the list of those to commit, its record would stay
+ * True: a record in the log costs less than a commit. Not if everything is committed already: that
+ * only takes a sync, and since the file is not on the list of those to commit, its record would stay
  * needed.
  */
 static bool pays(const struct file *f)
@@ -43,9 +43,9 @@ static bool pays(const struct file *f)
 }
 
 /*
- * A record names its frame by inode number, on the device of the backing directory, and replay has
- * to find that. On overlayfs, opening a file for writing may have changed the number with which it
- * was looked up.
+ * True: replay would find the frame, which a record names by its inode number on the device of the
+ * backing directory. On overlayfs, opening a file for writing may have changed the number with which
+ * it was looked up.
  */
 static bool can_be_named(const struct file *f, struct stat *st)
 {
@@ -56,7 +56,10 @@ static bool can_be_named(const struct file *f, struct stat *st)
 	       !inode_is_deeper(inodes, f->inode, 1 + INTENT_DEEPEST);
 }
 
-/* Both roots are known by their numbers; the base of a record is durable. */
+/*
+ * True: *roots has the numbers of both roots, so that a record can build on the durable one. Makes
+ * the newest root durable if none is known to be.
+ */
 static bool has_base(struct file *f, struct frame_roots *roots)
 {
 	if (!frame_info(f->frame)->nbytes || frame_suspect(f->frame))
@@ -64,8 +67,8 @@ static bool has_base(struct file *f, struct frame_roots *roots)
 	*roots = frame_roots(f->frame);
 	if (roots->newest && !roots->durable) {
 		/*
-		 * Gaps are punched now, which removes capabilities. The commit that stores the
-		 * changes of this record in the frame puts them back.
+		 * The sync lets gaps be punched, which removes capabilities. The commit that stores
+		 * the changes of this record in the frame restores them.
 		 */
 		caps_note(f->inode, f->fd);
 		if (frame_sync_root(f->frame) == 0)
@@ -117,7 +120,7 @@ static int append(struct file *f, uint64_t number, const struct timespec *mtime,
 	return rc;
 }
 
-/* False: that is not possible now, or does not pay. */
+/* False: not possible now, or not worthwhile. */
 static bool try_append(struct file *f, const struct timespec *mtime)
 {
 	struct frame_roots roots;
@@ -149,7 +152,7 @@ bool file_sync_by_log(struct file *f)
 		return false;
 	pthread_rwlock_rdlock(&f->gate);
 	struct timespec mtime = times_mtime(f->inode, f->fd);
-	/* who shares the frame wants to see it as of the last fsync */
+	/* programs that share the frame should see it as of the last fsync */
 	bool looked = file_look_sidecar(f) >= 0;
 	pthread_rwlock_wrlock(&f->lock);
 	bool logged = looked && get_into_log(f, &mtime, &end);

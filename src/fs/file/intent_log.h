@@ -5,8 +5,8 @@
 #include "fs/file/file.h"
 
 /*
- * True: everything written so far is durable, in the log or before. False: the file has to be
- * committed, since the log is off, does not pay, or failed.
+ * True: everything written so far is durable, by the log or already before. False: the file has to
+ * be committed, since the log is off, would cost as much, or has failed.
  */
 NODISCARD bool file_sync_by_log(struct file *f);
 
@@ -14,12 +14,12 @@ NODISCARD bool file_sync_by_log(struct file *f);
 bool file_in_log(struct file *f);
 
 /*
- * To be called when the frame was committed with COMMIT_SYNC; `touched` is cleared at the same
- * time, under the file's lock.
+ * Call when the frame was committed with COMMIT_SYNC, which has also cleared `touched`, under the
+ * file's lock.
  */
 void file_log_committed(struct file *f);
 
-/* To be called before the last user closes a file that is committed, but perhaps not durably. */
+/* Call before the last user closes a file that is committed, but perhaps not durably. */
 NODISCARD int file_log_close(struct file *f);
 
 #endif

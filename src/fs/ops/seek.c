@@ -32,7 +32,7 @@ void seek_queue_init(struct seek_queue *q)
 
 void seek_queue_end(struct seek_queue *q)
 {
-	q->ended = true; /* first, so that only the present one is waited for */
+	q->ended = true; /* first, so that this waits for one call at most */
 	pthread_mutex_lock(&q->sending);
 	pthread_mutex_unlock(&q->sending);
 }
@@ -100,6 +100,6 @@ void op_lseek(fuse_req_t req, fuse_ino_t ino, off_t off, int whence, struct fuse
 	*s = (struct seek){.req = req, .h = h, .ino = ino, .off = (uint64_t)off, .whence = whence};
 	if (h->file || has_writers(h->inode))
 		seek_in_turn(&ops_fs(req)->seeks, s);
-	else /* a plain file, which may be on a network: nobody else waits for it */
+	else /* a plain file, which may be on a network: other requests need not wait for it */
 		answer_seek(s);
 }

@@ -14,17 +14,17 @@ struct seek;
 
 struct seek_queue {
 	pthread_mutex_t lock;
-	struct seek *first;      /* under lock: questions without an answer */
+	struct seek *first;      /* under lock: unanswered requests         */
 	bool busy;               /* under lock: a thread is answering them  */
 	pthread_mutex_t sending; /* held while the kernel is made to send   */
-	atomic_bool ended;       /* it is not made to send any more         */
+	atomic_bool ended;       /* it is no longer made to send            */
 };
 
 void seek_queue_init(struct seek_queue *q);
 
 /*
- * To be called before the session ends: from then on the kernel is not made to send dirty pages.
- * Nobody would take them, and a thread that waits for that in the kernel could not be joined.
+ * Call before the session ends: from then on the kernel is not made to send dirty pages. They would
+ * not be received any more, and a thread that waits for that in the kernel could not be joined.
  */
 void seek_queue_end(struct seek_queue *q);
 

@@ -6,7 +6,7 @@
 
 /*
  * Runs a system program, silently and without our descriptors. -ENOENT: there is no program of that
- * name. -EBUSY: it failed. -EAGAIN: no process could be made.
+ * name. -EBUSY: it failed. -EAGAIN: no process could be created.
  */
 NODISCARD int program_run(char *const argv[]);
 

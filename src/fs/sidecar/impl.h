@@ -10,33 +10,36 @@
 /* Tries to get the lock, and notes how that went. `entered` and `lock` are held. */
 bool sidecar_try_lock(struct sidecar *s, int op);
 
-/* Enters alone, without counting up the generation. -EAGAIN: another program has the lock. */
+/* Enters alone, without incrementing the generation. -EAGAIN: another program has the lock. */
 NODISCARD int sidecar_try_enter_alone(struct sidecar *s, enum sidecar_entered *how);
 
-/* One thread's wait for the lock: pauses between its tries. Starts zeroed, but for `end`. */
+/* One thread's wait for the lock: pauses between its tries. Starts zeroed, except for `end`. */
 struct rest {
-	uint64_t grace; /* when it ends; 0: not begun */
-	uint64_t end;   /* of the wait; 0: when it is over for all */
+	uint64_t grace; /* until then it waits in any case; 0: not begun */
+	uint64_t end;   /* of the wait; 0: when waiting is over for all threads */
 	uint64_t nap;   /* the next pause */
 	bool relieved;  /* another thread serves the kernel meanwhile */
 };
 
 /*
- * After a try that has failed, with no lock of ours held: pauses. False: it has been waited for
- * long enough. sidecar_end_rest has to follow the last of them.
+ * Call after a failed try, with no lock of ours held: pauses. False: the wait has been long enough.
+ * sidecar_end_rest has to follow the last call.
  */
 bool sidecar_rest(struct sidecar *s, int op, struct rest *r);
 void sidecar_end_rest(struct sidecar *s, struct rest *r);
 
-/* As sidecar_rest, for a caller that holds locks of ours: for a moment at most. Needs no end. */
+/*
+ * As sidecar_rest, for a caller that holds locks of ours: for a moment at most. Without
+ * sidecar_end_rest.
+ */
 bool sidecar_rest_briefly(struct sidecar *s, int op, struct rest *r);
 
-/* True: a reader's wait is over: it has been waited for long enough, by whichever threads. */
+/* True: readers need not wait any more: threads have waited for long enough in all. */
 bool sidecar_is_over(struct sidecar *s);
 
 /*
- * Logs that the lock is held for too long, once until it has been free. The caller has not entered
- * the sidecar.
+ * Logs that the lock has been held for too long; only once, until it has been free. The caller must
+ * not have entered the sidecar.
  */
 void sidecar_warn(struct sidecar *s, enum sidecar_for what);
 

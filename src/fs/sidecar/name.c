@@ -14,7 +14,10 @@ bool sidecar_name(const char *backing, char out[static NAME_MAX + 1])
 	return n > 0 && n <= NAME_MAX;
 }
 
-/* What has the name of a sidecar: one that is no regular file is not hidden, but somebody's own. */
+/*
+ * What has the name of a sidecar. Anything but a regular file is not hidden, and belongs to somebody
+ * else.
+ */
 enum sidecar_place { PLACE_FREE, PLACE_SIDECAR, PLACE_OTHERS };
 
 static enum sidecar_place look_for(int dirfd, const char *name)

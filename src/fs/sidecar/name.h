@@ -10,15 +10,15 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* The name of its sidecar. False: that would be too long for a name, so that there is none. */
+/* The name of its sidecar. False: it would be too long, so there is none. */
 bool sidecar_name(const char *backing, char out[static NAME_MAX + 1]);
 
-/* For the log: the name that the sidecar has now, which is open as `fd`. */
+/* For log lines: the present name of the sidecar that is open as `fd`. */
 void sidecar_present_name(int fd, char out[static NAME_MAX + 1]);
 
 /*
- * Does to the sidecar of a frame, if there is one, what has been done to the frame; of _exchange,
- * both frames may have one. Failures are ignored.
+ * Does to the sidecar of a frame, if there is one, what was done to the frame; for _exchange, either
+ * frame may have one, or both. Failures are ignored.
  */
 void sidecar_rename(int dirfd, const char *from, int to_dirfd, const char *to);
 void sidecar_exchange(int a_dirfd, const char *a, int b_dirfd, const char *b);

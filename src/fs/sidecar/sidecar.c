@@ -1,4 +1,4 @@
-/* The lock file: opening it, and entering and leaving it. Who waits for it: wait.c. */
+/* The lock file: opening it, entering and leaving it. For waiting see wait.c. */
 #include "fs/sidecar/impl.h"
 
 #include "base/log.h"
@@ -49,13 +49,15 @@ static uint64_t counter(int fd)
 	return pread(fd, &value, sizeof value, COUNTER_AT) == (ssize_t)sizeof value ? value : 0;
 }
 
-/* One that cannot be opened counts as none, unless the failure says nothing about the file. */
+/*
+ * A sidecar that cannot be opened counts as none, unless the error says nothing about the file.
+ */
 static int judge_missing(int error)
 {
 	return backing_is_temporary(-error) ? -error : 0;
 }
 
-/* *fd: -1 if there is none, or none that can be locked. */
+/* *fd: -1 if there is none, or if it is not a file that can be locked. */
 static int open_sidecar(int dirfd, const char *backing, int *fd)
 {
 	char name[NAME_MAX + 1];
@@ -64,7 +66,7 @@ static int open_sidecar(int dirfd, const char *backing, int *fd)
 	*fd = -1;
 	if (!sidecar_name(backing, name))
 		return 0;
-	/* Mostly there is none, which this call tells in half of the time. */
+	/* Mostly there is none, which this call finds out in half the time. */
 	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return judge_missing(errno);
 	*fd = openat(dirfd, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -79,7 +81,7 @@ static int open_sidecar(int dirfd, const char *backing, int *fd)
 	return 0;
 }
 
-/* It is open, and was not removed since. */
+/* True: it is open, and has not been removed since. */
 static bool is_current(struct sidecar *s)
 {
 	struct stat st;
@@ -104,7 +106,7 @@ int sidecar_look(struct sidecar *s, int dirfd, const char *backing)
 	bool gone = s->fd < 0 || fstat(s->fd, &st) < 0 || st.st_nlink == 0;
 	if (gone) {
 		replace_fd(s, fd);
-		/* whoever has counted it up may have changed the frame since we looked */
+		/* a program that has incremented it may have changed the frame since */
 		uint64_t count = fd < 0 ? 0 : counter(fd);
 		s->generation = count ? count - 1 : 0;
 		s->there = fd >= 0;
@@ -131,8 +133,8 @@ bool sidecar_is_read_only(struct sidecar *s)
 }
 
 /*
- * Enters once, beside other readers. Where another program has the lock, that is as `otherwise`
- * says: SIDECAR_WITHOUT, or SIDECAR_NONE, which fails with -EAGAIN.
+ * Tries once to enter, shared with other readers. If another program has the lock, enters as
+ * `otherwise`, which is SIDECAR_WITHOUT; or SIDECAR_NONE, with which this fails with -EAGAIN.
  */
 static int try_beside_readers(struct sidecar *s, enum sidecar_entered otherwise,
 			      enum sidecar_entered *how, bool *changed)
@@ -250,17 +252,17 @@ int sidecar_try_enter_alone(struct sidecar *s, enum sidecar_entered *how)
 	return rc;
 }
 
-/* Counts up the generation. The lock is held alone. */
+/* Increments the generation. The lock is held exclusively. */
 static int count_up(struct sidecar *s, bool *changed)
 {
 	uint64_t now = counter(s->fd);
 	uint64_t next = now + 1;
 	*changed = now != s->generation || s->unsure;
-	/* Readers would miss the change: without the right to tell them we do not write. */
+	/* Readers would miss the change: if we may not tell them, we do not write. */
 	errno = EIO;
 	if (pwrite(s->fd, &next, sizeof next, COUNTER_AT) != (ssize_t)sizeof next)
 		return errno == EBADF ? -EACCES : -errno; /* sidecar_is_read_only */
-	if (!*changed) /* else it is for sidecar_seen to say */
+	if (!*changed) /* else it is up to sidecar_seen */
 		s->generation = next;
 	return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * Waiting for the lock: how long another program has had it, as far as our tries tell; how long a
- * thread goes on trying; and what the log is told.
+ * Waiting for the lock: how long another program has had it, by our tries; how long a thread goes
+ * on trying; and what is logged.
  */
 #include "fs/sidecar/impl.h"
 
@@ -18,13 +18,13 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-/* Waits for the lock end so long after the first try of a row that has failed (sidecar_busy) ... */
+/* Waits for the lock end this long after the first failed try of a row (sidecar_busy) ... */
 #define PATIENCE_NS (30 * CLOCK_SECOND)
-/* ... provided that the tries have come in close succession for so long, ... */
+/* ... provided that tries have come in close succession for this long, ... */
 #define WATCH_NS (2 * CLOCK_SECOND)
-/* ... which two tries so far apart do not: in between the lock may have been free. */
+/* ... which tries further apart than this do not: the lock may have been free in between. */
 #define SELDOM_NS CLOCK_SECOND
-/* Each thread waits so long even then, and holding locks of ours never longer. */
+/* Each thread waits this long even then, and never longer while it holds locks of ours. */
 #define GRACE_NS (50 * CLOCK_MS)
 /* The longest pause between two tries. */
 #define NAP_MAX_NS (5 * CLOCK_MS)
@@ -52,8 +52,8 @@ static void find_held(struct sidecar_busy *b, uint64_t now)
 }
 
 /*
- * Not a blocking flock, which could not be interrupted: whoever holds the lock may itself wait for
- * an answer of ours.
+ * Not a blocking flock, which could not be interrupted: the program that holds the lock may itself
+ * be waiting for a reply of ours.
  */
 bool sidecar_try_lock(struct sidecar *s, int op)
 {
@@ -65,7 +65,7 @@ bool sidecar_try_lock(struct sidecar *s, int op)
 	bool held = rc < 0 && errno == EWOULDBLOCK; /* not every file system has locks */
 	if (held) {
 		find_held(&s->busy_alone, now);
-	} else if (op == LOCK_EX) { /* nobody has it, in either way */
+	} else if (op == LOCK_EX) { /* no other program has it, shared or not */
 		s->busy_alone.since = 0;
 		*s->told = false;
 	}
@@ -80,7 +80,7 @@ static struct sidecar_busy look(struct sidecar *s, int op, uint64_t *now)
 {
 	pthread_mutex_lock(&s->lock);
 	struct sidecar_busy b = *busy(s, op);
-	*now = meter_now(); /* under the lock, so that it is not before what others have noted */
+	*now = meter_now(); /* under the lock: not earlier than what other threads have noted */
 	pthread_mutex_unlock(&s->lock);
 	return b;
 }
@@ -97,7 +97,7 @@ bool sidecar_is_over(struct sidecar *s)
 	return is_over(&b, now);
 }
 
-/* After the first try of a wait. */
+/* Begins a wait after its first try; later calls do nothing. */
 static void begin(struct rest *r, uint64_t now)
 {
 	if (!r->grace) {
@@ -107,8 +107,8 @@ static void begin(struct rest *r, uint64_t now)
 }
 
 /*
- * All waits count from when the lock was first found held; otherwise, one after the other, they
- * would take half a minute each.
+ * All waits count from the time when the lock was first found held; otherwise consecutive ones would
+ * take half a minute each.
  */
 bool sidecar_rest(struct sidecar *s, int op, struct rest *r)
 {
@@ -142,7 +142,7 @@ bool sidecar_rest_briefly(struct sidecar *s, int op, struct rest *r)
 	return true;
 }
 
-/* The process number of one that has the lock; 0: the kernel does not tell. */
+/* The process ID of a holder of the lock; 0: not known. */
 static long find_holder(int fd)
 {
 	FILE *in = fopen("/proc/locks", "re");
@@ -164,7 +164,7 @@ static long find_holder(int fd)
 	return found;
 }
 
-/* What follows when the lock is not to be had in time: for the line in the log. */
+/* What follows if the lock does not become free in time: for the log line. */
 static const char *const outcome[] = {
 	[SIDECAR_READ] = "reading without it",
 	[SIDECAR_STORE] = "storing has to wait",
@@ -187,7 +187,8 @@ void sidecar_warn(struct sidecar *s, enum sidecar_for what)
 }
 
 /*
- * Takes the lock and gives it back; for a commit in both ways, so that `busy` stays right for both.
+ * Takes the lock and releases it; for a commit first shared, then exclusively, so that both `busy_*`
+ * stay right.
  */
 static int touch(struct sidecar *s, enum sidecar_for what)
 {
@@ -203,7 +204,7 @@ static int touch(struct sidecar *s, enum sidecar_for what)
 	return 0;
 }
 
-/* Until `end`, unless that is 0. */
+/* Waits until the lock is free, or until `end`, unless that is 0. */
 static int wait_until(struct sidecar *s, enum sidecar_for what, uint64_t end)
 {
 	struct rest r = {.end = end};
