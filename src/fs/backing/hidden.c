@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Not every file system tells the sort of a file in the entry. */
+/* Not every file system has the type of a file in the directory entry. */
 static mode_t type_of(DIR *dp, const struct dirent *d)
 {
 	struct stat st;

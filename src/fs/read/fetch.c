@@ -3,9 +3,9 @@
  * block to block (read_chunk):
  *
  *   fetch_run            whole blocks of a long read: decoded into the reply, past the cache
- *   fetch_part           the first small random read of a block: no more of it than it must
+ *   fetch_part           the first small random read of a block: no more of it than necessary
  *   fetch_cached         all others: the block is decoded into the cache, from where it is sent
- *   frame_read_within    of plain copies with large blocks: piece by piece, without memory
+ *   frame_read_within    plain copies with large blocks: piece by piece, without memory
  *
  * A read that needs more memory than a thread may take (large.h) ends with -E2BIG. Then it releases
  * all that it holds of the cache, waits for the memory (fetch_memory.h), and goes on where it was.
@@ -15,7 +15,8 @@
 #include "fs/read/fetch_memory.h"
 
 /*
- * A request from this size on at a chunk's start is likely to be followed by the rest of the chunk.
+ * A request of at least this size at a chunk's start is likely to be followed by the rest of the
+ * chunk.
  */
 #define WHOLE_REQUEST (64u << 10)
 
@@ -49,7 +50,7 @@ static int lazy_fill(void *ctx, struct cache_value *out)
 	return 0;
 }
 
-/* The parsed head of a stored chunk, from the cache. */
+/* Sets x->lazy to the parsed head of a stored chunk, through the cache; *e is its entry. */
 static int lazy_get(struct fetch *x, struct cache_entry **e)
 {
 	struct file *f = x->f;
@@ -73,14 +74,16 @@ static int read_block(struct fetch *x, uint32_t lo, uint32_t len)
 	return rc == CHUNK_NO_PART ? fetch_cached(x, lo, len) : rc;
 }
 
-/* How many whole blocks from `first` on lie in front of byte `hi`. */
+/* The whole blocks from `first` on that end at or before byte `hi`. */
 static struct run whole_blocks(const struct chunk *c, uint32_t first, uint32_t hi)
 {
 	uint32_t end = hi < c->nbytes ? chunk_block_at(c, hi) : c->nblocks;
 	return (struct run){first, end > first ? end - first : 0};
 }
 
-/* Bytes [*at, hi) of a loaded chunk. *at goes along, so that -E2BIG can be followed by the rest. */
+/*
+ * Reads bytes [*at, hi) of a loaded chunk. Advances *at, so that the rest can be read after -E2BIG.
+ */
 static int read_chunk(struct fetch *x, uint32_t *at, uint32_t hi)
 {
 	const struct chunk *c = &x->lazy->chunk;
@@ -104,12 +107,12 @@ static int read_chunk(struct fetch *x, uint32_t *at, uint32_t hi)
 }
 
 /*
- * Blocks mostly have checksums of their own, and nothing is left to do here. Of a chunk without,
- * a reader of all of it gets no byte unless the chunk's checksum is right. The kernel splits
- * such a read into several requests that arrive at once; the one for the start of the chunk checks
- * all of it, and its failure is that of the chunk. It reads the stored bytes once more. Keeping
- * them for the other requests was a tenth slower: they fall out of the core's cache, and the others
- * wait.
+ * Mostly blocks have checksums of their own, and there is nothing to do here. If they have none, a
+ * reader of the whole chunk gets no byte unless the chunk's checksum is right. The kernel splits
+ * such a read into several requests that arrive at once: the one for the start of the chunk checks
+ * all of it, and if it fails, the chunk does. That reads the stored bytes once more. Keeping them
+ * for the other requests was a tenth slower: they fall out of the core's cache, and the other
+ * requests have to wait.
  */
 static int check(struct fetch *x, uint32_t lo, uint32_t len)
 {
@@ -129,7 +132,7 @@ static int check(struct fetch *x, uint32_t lo, uint32_t len)
 	return checked < 0 ? CORRUPT("checksum of a chunk", x->n) : 0;
 }
 
-/* Bytes [*at, hi) of chunk x->n. -E2BIG: there is more to read, and no memory for it yet. */
+/* Reads bytes [*at, hi) of chunk x->n. -E2BIG: there is more to read, but no memory for it yet. */
 static int read_on(struct fetch *x, uint32_t *at, uint32_t hi)
 {
 	struct cache_entry *e;
@@ -140,8 +143,8 @@ static int read_on(struct fetch *x, uint32_t *at, uint32_t hi)
 	if (rc >= 0) {
 		rc = read_chunk(x, at, hi);
 		/*
-		 * The kernel asks again for single pages of what failed: these fail, too, but not
-		 * where no checksum is known, and only the blocks that do not decode are damaged.
+		 * After a failure the kernel requests single pages again. These fail, too; but not
+		 * if no checksum is known, and only the blocks that do not decode are damaged.
 		 */
 		if (rc == -EBADMSG && len == x->lazy->chunk.nbytes &&
 		    frame_check_chunk(fetch_loaded(x)) < 0)
@@ -164,7 +167,7 @@ int fetch_stored(struct fetch *x, uint32_t lo, uint32_t len)
 	return rc;
 }
 
-/* As if each block of chunk x->n was about to be read, to its end. */
+/* Asks for the memory to read each block of chunk x->n to its end. */
 static int ask_for_blocks(struct fetch *x)
 {
 	struct cache_entry *e;

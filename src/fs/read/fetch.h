@@ -1,6 +1,6 @@
 /*
  * A read in progress: gets bytes of stored chunks, through the cache or past it. It stands between
- * read.c, which knows about files, and the frame. The file's lock is held, also while a read waits
+ * read.c, which knows about files, and the frame. The file's lock is held, even while a read waits
  * for memory (large.h).
  */
 #ifndef FS_READ_FETCH_H
@@ -40,8 +40,8 @@ struct fetch {
 NODISCARD int fetch_stored(struct fetch *x, uint32_t lo, uint32_t len);
 
 /*
- * -E2BIG: some block of stored chunk x->n takes more memory to read than there is, as the log has
- * been told. Reads no more than the chunk's head.
+ * -E2BIG: reading some block of stored chunk x->n takes more memory than may be used, which has been
+ * logged. Reads no more than the chunk's head.
  */
 NODISCARD int fetch_check_memory(struct fetch *x);
 

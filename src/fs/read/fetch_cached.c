@@ -1,6 +1,6 @@
 /*
- * Blocks by way of the cache: decoded into it, unless it has them, and sent from there. It may keep
- * them packed, which is before their last filter is undone.
+ * Blocks through the cache: decoded into it, unless it has them, and sent from there. It may keep
+ * them packed, that is, without undoing their last filter.
  */
 #include "fs/read/fetch_impl.h"
 
@@ -10,7 +10,7 @@
 /* A block that takes more memory than this is kept packed: that takes less. */
 #define PACKED_FROM (16u << 20)
 
-/* Entries from this size on are not kept for the time of a reply (cache.h). */
+/* Bytes of larger entries are copied, since a reply would hold the whole entry (cache.h). */
 #define COPIED_FROM (1u << 20)
 
 static int ask_for_block(struct fetch *x)
@@ -41,7 +41,7 @@ static int block_fill(void *ctx, struct cache_value *out)
 			 : frame_read_blocks(fetch_loaded(x), run, x->ws->scratch, dst);
 	if (rc < 0)
 		cache_unalloc(cache, out);
-	fetch_give_memory(x, fetch_head_memory(x)); /* the block is the cache's from here on */
+	fetch_give_memory(x, fetch_head_memory(x)); /* the block belongs to the cache now */
 	return rc;
 }
 
@@ -56,8 +56,8 @@ void fetch_count_entry(const struct fetch *x, struct cache_entry *e)
 }
 
 /*
- * A small random read needs a part of its block, and the reads that follow it others. So the cache
- * keeps the block before its last filter is undone, and that is done for the bytes asked for.
+ * A small random read needs a part of its block, and later reads need others. So the cache keeps the
+ * block packed, and the last filter is undone only for the requested bytes.
  */
 static enum block_form wanted_form(const struct fetch *x, uint32_t len)
 {
@@ -96,7 +96,7 @@ int fetch_cached(struct fetch *x, uint32_t lo, uint32_t len)
 	if (fetch_is_small(x, len))
 		fetch_note_small(x, !x->filled);
 	int rc = fetch_add_entry(x, e, lo, len);
-	/* The stream is done with this block. Its next one gets the memory while that is warm. */
+	/* The stream is done with this block. Its next block reuses the memory while it is warm. */
 	if (x->kind == READ_AHEAD && lo + len == cache_bytes(e).n)
 		cache_drop(cache, (struct cache_key){x->lazy->id, x->block});
 	cache_put(cache, e);

@@ -1,6 +1,6 @@
 /*
- * What the files of a read in progress need of each other: fetch.c has the head of a chunk, and
- * goes through its blocks. Each of the others is a way to get some of these.
+ * Shared by the files of a read in progress: fetch.c gets the head of a chunk and goes through its
+ * blocks; each of the others is a way to read some of these.
  */
 #ifndef FS_READ_FETCH_IMPL_H
 #define FS_READ_FETCH_IMPL_H
@@ -24,32 +24,38 @@ static inline struct frame_chunk fetch_loaded(const struct fetch *x)
 	return (struct frame_chunk){x->f->frame, x->n, &x->lazy->chunk};
 }
 
-/* Adds bytes [lo, lo + len) of block x->block to the reply, by way of the cache. */
+/* Adds bytes [lo, lo + len) of block x->block to the reply, through the cache. */
 NODISCARD int fetch_cached(struct fetch *x, uint32_t lo, uint32_t len);
 
 /* Decodes block x->block into the cache, for a read to come. */
 NODISCARD int fetch_cache_ahead(struct fetch *x);
 
-/* As if block x->block was about to be read to its end: -E2BIG as of fetch_ask_memory. */
+/* fetch_ask_memory, for reading block x->block to its end through the cache. */
 NODISCARD int fetch_ask_cached(struct fetch *x);
 
-/* Of the cache's entry of a block: counts it as an answer; adds bytes [lo, lo + len) of it. */
+/*
+ * For the cache entry of a block: fetch_count_entry counts where the answer comes from;
+ * fetch_add_entry adds its bytes [lo, lo + len) to the reply.
+ */
 void fetch_count_entry(const struct fetch *x, struct cache_entry *e);
 NODISCARD int fetch_add_entry(struct fetch *x, struct cache_entry *e, uint32_t lo, uint32_t len);
 
 /*
- * fetch_cached without the cache, if the read is small and the first one of its block, which is
- * decoded no further than it must. CHUNK_NO_PART: the read has to go through the cache.
+ * fetch_cached without the cache, for a small read that is the first one of its block: decodes that
+ * no further than necessary. CHUNK_NO_PART: the read has to go through the cache.
  */
 NODISCARD int fetch_part(struct fetch *x, uint32_t lo, uint32_t len);
 
 /*
- * True: a random read of a small part of block x->block. Not by direct I/O: the kernel keeps
- * nothing of that, so the same bytes will be asked for again.
+ * True: a random read of a small part of block x->block. Not with direct I/O: the kernel keeps
+ * nothing of that, so the same bytes will be requested again.
  */
 bool fetch_is_small(const struct fetch *x, uint32_t len);
 
-/* Notes a small read of x->block, and what the kernel should have of the file because of it. */
+/*
+ * Notes a small read of x->block, and sets what to push to the kernel because of it (struct reply).
+ * `cached`: the block was in the cache.
+ */
 void fetch_note_small(const struct fetch *x, bool cached);
 
 /* The first blocks of the run, as many as fetch_run takes at a time, perhaps none. */
@@ -58,7 +64,7 @@ struct run fetch_run_past(const struct fetch *x, struct run run);
 /* Adds whole blocks to the reply, past the cache. */
 NODISCARD int fetch_run(struct fetch *x, struct run run);
 
-/* Blocks so short that an entry of the cache for each would cost more than the blocks. */
+/* True: blocks are so short that a cache entry for each would cost more than the blocks. */
 bool fetch_is_tiny(const struct chunk *c);
 
 #endif

@@ -1,22 +1,22 @@
-/* Small random reads: no more of a block is decoded than each must have. */
+/* Small random reads: each decodes no more of its block than necessary. */
 #include "fs/read/fetch_impl.h"
 
 #include "fs/stats.h"
 
 /*
- * A read of at most this share of a block undoes the last filter for its own bytes only. Whoever
- * reads more of a block will soon have read all of it.
+ * A read of at most 1 / PACKED_SHARE of a block undoes the last filter for its own bytes only. After
+ * a larger one, the rest of the block will soon be read, too.
  */
 #define PACKED_SHARE 4
 
-/* A part of a block that ends in its last quarter takes about as long as all of it. */
+/* Decoding a part that ends in a block's last quarter takes about as long as all of it. */
 #define PART_QUARTERS 3
 
 /*
- * Small random reads of a file are dense when they are more than this part of its blocks: as many
- * may be yet to come, anywhere in it. Then the kernel gets the AROUND bytes in which each of them
- * lies (ops/push.h). Not of files that are longer than so many caches: the kernel might not keep
- * all of that, or give up things of more use.
+ * Small random reads of a file are dense once there were more than 1 / DENSE_SHARE of its blocks: as
+ * many may be yet to come, anywhere in it. Then the AROUND bytes in which each of them lies are
+ * pushed to the kernel (ops/push.h). Not for files longer than DENSE_CACHES times the cache: the
+ * kernel might not keep all of that, or drop more useful pages for it.
  */
 #define DENSE_SHARE 2
 #define DENSE_CACHES 4

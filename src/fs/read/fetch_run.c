@@ -5,8 +5,8 @@
 #include "fs/stats.h"
 
 /*
- * Runs of whole blocks from this size on are decoded into the reply, not into the cache: the kernel
- * keeps the pages, so that nobody would ask the cache for them.
+ * Runs of whole blocks of at least this size are decoded into the reply, not into the cache: the
+ * kernel keeps the pages, so the cache would not be asked for them again.
  */
 #define DIRECT_MIN (32 << 10)
 
@@ -20,7 +20,7 @@ bool fetch_is_tiny(const struct chunk *c)
 
 /*
  * True: the run is decoded into the reply, past the cache. The kernel keeps what it gets, except
- * for direct I/O, and what a stream has read is not read again. Where the workers decode ahead the
+ * with direct I/O, and what a stream has read is not read again. If the workers decode ahead, the
  * blocks are in the cache, or will be in a moment.
  */
 static bool goes_past(const struct fetch *x, struct run run)
@@ -37,8 +37,8 @@ static bool goes_past(const struct fetch *x, struct run run)
 }
 
 /*
- * Except for blocks that the cache already has: what lies between two of those is one read of the
- * file.
+ * Blocks that the cache already has are taken from there; those between two of them are one read of
+ * the file.
  */
 int fetch_run(struct fetch *x, struct run run)
 {
@@ -70,7 +70,7 @@ int fetch_run(struct fetch *x, struct run run)
 	return 0;
 }
 
-/* True: it takes no more memory than any thread may take. Looks at each block of the run. */
+/* True: the run takes no more memory than any thread may take. Looks at each of its blocks. */
 static bool fits(const struct fetch *x, struct run run)
 {
 	uint64_t bytes = chunk_run_bytes(&x->lazy->chunk, run);
@@ -79,8 +79,8 @@ static bool fits(const struct fetch *x, struct run run)
 }
 
 /*
- * Found by doubling, from one block on: blocks may lie in such an order that no two fit, and to
- * begin with all of the run would look at all of it again for each block.
+ * Found by doubling, starting with one block: blocks may be stored in such an order that no two fit,
+ * and starting with the whole run would mean to look at all of it again for each block.
  */
 struct run fetch_run_past(const struct fetch *x, struct run run)
 {
