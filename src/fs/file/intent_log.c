@@ -12,8 +12,8 @@
 /*
  * A commit encodes what was touched, and writes the index and checksums of all chunks. But readers
  * of the backing file see it at once. So an fsync goes to the log only if a commit would cost much
- * more: if MANY_RANGES ranges were touched, if the index has MANY_CHUNKS entries, or after QUICK_ROW
- * fsyncs in a row, each within QUICK_NS of the one before.
+ * more: if MANY_RANGES ranges were touched, if the index has MANY_CHUNKS entries, or after
+ * QUICK_ROW fsyncs in a row, each within QUICK_NS of the one before.
  */
 #define MANY_RANGES 48u
 #define MANY_CHUNKS 8192u
@@ -30,8 +30,8 @@ bool file_in_log(struct file *f)
 
 /*
  * True: a record in the log costs less than a commit. Not if everything is committed already: that
- * only takes a sync, and since the file is not on the list of those to commit, its record would stay
- * needed.
+ * only takes a sync, and since the file is not on the list of those to commit, its record would
+ * stay needed.
  */
 static bool pays(const struct file *f)
 {
@@ -44,8 +44,8 @@ static bool pays(const struct file *f)
 
 /*
  * True: replay would find the frame, which a record names by its inode number on the device of the
- * backing directory. On overlayfs, opening a file for writing may have changed the number with which
- * it was looked up.
+ * backing directory. On overlayfs, opening a file for writing may have changed the number with
+ * which it was looked up.
  */
 static bool can_be_named(const struct file *f, struct stat *st)
 {

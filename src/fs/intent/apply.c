@@ -33,7 +33,7 @@ static bool is_same(const struct place *p, uint64_t inode, uint64_t birth)
 	return p->inode == inode && (p->birth == birth || !p->birth || !birth);
 }
 
-/* With a high level this takes long, and nobody sees the mount before it is done. */
+/* With a high level this takes long, and the mount does not appear before it is done. */
 static void say_once(struct replay *x)
 {
 	if (!x->said)
@@ -70,8 +70,8 @@ static int apply_all(struct replay *x, struct file *f, uint64_t inode)
 }
 
 /*
- * What lies over damage is lost, but not the rest of the file. Then the log, which has the only
- * copy, is kept.
+ * Data over damage is lost, but not the rest of the file. Then the log, which has the only copy, is
+ * kept.
  */
 static int apply_open(struct replay *x, struct file *f, uint64_t inode)
 {

@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 /*
- * Space is allocated in steps: an fsync within space that is there already needs no journal of the
- * disk's file system.
+ * Space is allocated in steps: an fsync within allocated space needs no commit of the backing file
+ * system's journal.
  */
 #define STEP (4u << 20)
 #define SHARE 16    /* the log takes at most this part of the file system */
-#define SPARE 4     /* so many times the log has to be free: the frames must be able to catch up */
+#define SPARE 4     /* this many times the log has to be free, so that the frames can catch up */
 #define MAX_OWED 64
 
 struct intent {
@@ -32,18 +32,18 @@ struct intent {
 	int fd;                    /* -1: no file yet */
 	ino_t inode;               /* of that file, as it is found by its name */
 	uint64_t generation, sequence;
-	uint64_t at, room;         /* in the file: the end of the records, and of the space taken */
+	uint64_t at, room;         /* in the file: the end of the records, and of allocated space */
 	uint64_t appended, synced; /* bytes, over all generations */
 	bool syncing;
 	bool full, broken;         /* no space, or a failure of the disk: is_stuck */
-	bool aside;                /* its file has a second name, and will be left to it */
-	bool told;                 /* that its file could not get one; logged once */
+	bool aside;                /* its file has a second name, by which it will be kept */
+	bool told;                 /* it was logged that its file could not get one */
 	unsigned needed;           /* files with records that are needed; among them ... */
 	unsigned removed;          /* ... those whose removal has to be durable, and ... */
 	atomic_uint stranded;      /* ... those for which the log's file needs a second name */
 	int owed[MAX_OWED];        /* descriptors to be synced (intent_owe), one for each file */
 	unsigned nowed;
-	uint64_t last;             /* meter_now when the newest record came */
+	uint64_t last;             /* meter_now when the latest record came */
 };
 
 int intent_open(struct intent **out, const struct backing *backing, uint64_t max)
@@ -85,8 +85,8 @@ uint64_t intent_directory(const struct intent *log)
 }
 
 /*
- * True: the next mount will find the file, with everything that was appended. Somebody who tidies
- * up the backing directory, or restores an older state of it, may have removed or replaced it.
+ * True: the next mount will find the file, with everything that was appended. A user who tidies up
+ * the backing directory, or restores an older state of it, may have removed or replaced it.
  */
 static bool is_in_place(const struct intent *log)
 {
@@ -106,7 +106,7 @@ static void drop_file(struct intent *log)
 	log->fd = -1;
 	if (fstatat(log->backing->root, NAMES_INTENT, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    st.st_ino != log->inode)
-		return; /* somebody else's */
+		return; /* not ours */
 	if (unlinkat(log->backing->root, NAMES_INTENT, 0) < 0 && errno != ENOENT)
 		log_warn(NAMES_INTENT ": cannot be removed: %m");
 }
@@ -119,7 +119,7 @@ void intent_close(struct intent *log)
 	for (unsigned i = 0; i < log->nowed; i++)
 		close(log->owed[i]);
 	if (log->needed && log->fd >= 0)
-		close(log->fd); /* the next mount tries */
+		close(log->fd); /* for the next mount */
 	else
 		drop_file(log);
 	pthread_cond_destroy(&log->synced_more);
@@ -127,12 +127,12 @@ void intent_close(struct intent *log)
 	mem_free(log);
 }
 
-/* Its name has to outlive a power cut as well. */
+/* Sets its mode, and makes its name durable, too. */
 static int settle_file(struct intent *log)
 {
 	struct stat st;
 
-	/* this thread may have the umask of somebody for whom it has made a file (caller.h) */
+	/* this thread may have the umask of a user for whom it has created a file (caller.h) */
 	if (fchmod(log->fd, 0600) < 0 ||
 	    fstatat(log->backing->root, NAMES_INTENT, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
@@ -142,7 +142,7 @@ static int settle_file(struct intent *log)
 	return 0;
 }
 
-/* After a failure there is none, so that the next one has all of this again. */
+/* After a failure there is no file, so the next attempt starts from the beginning. */
 static int make_file(struct intent *log)
 {
 	log->fd = openat(log->backing->root, NAMES_INTENT,
@@ -204,7 +204,7 @@ static int make_room(struct intent *log, uint64_t end)
 	return 0;
 }
 
-/* True: it takes no records until none is needed. */
+/* True: the log takes no records until none is needed. */
 static bool is_stuck(const struct intent *log)
 {
 	return log->full || log->broken || log->aside || log->stranded;
@@ -272,7 +272,7 @@ int intent_sync(struct intent *log, uint64_t end)
 		pthread_mutex_lock(&log->lock);
 		log->syncing = false;
 		if (rc < 0)
-			/* nobody knows what the disk has of it, and another try would not tell */
+			/* what the disk has of it is not known, and another try would not tell */
 			log->broken = true;
 		else
 			log->synced = all;
@@ -293,7 +293,10 @@ bool intent_has(struct intent *log, const struct intent_mark *mark)
 	return has;
 }
 
-/* The records of `files` files are not needed any more. The lock is held, but not all the time. */
+/*
+ * The records of `files` files are no longer needed. The lock is held, but may be released
+ * meanwhile.
+ */
 static void forget(struct intent *log, unsigned files)
 {
 	log->needed -= files;
@@ -331,7 +334,7 @@ void intent_aside_name(unsigned number, char out[static INTENT_ASIDE_SIZE])
 }
 
 /*
- * By a hard link, so that the next mount finds the records of the other files as well, as long as
+ * Makes a hard link, so that the next mount still finds the records of the other files, as long as
  * these are needed.
  */
 static void give_second_name(struct intent *log)
@@ -352,7 +355,7 @@ static void give_second_name(struct intent *log)
 	}
 }
 
-/* The lock is held, but not all the time. What stays stranded is tried again later. */
+/* The lock is held, but may be released meanwhile. What stays stranded is tried again later. */
 static void settle_stranded(struct intent *log)
 {
 	if (log->stranded)
@@ -417,7 +420,7 @@ static void settle_removed(struct intent *log, unsigned n)
 	if (safe)
 		forget(log, n);
 	else
-		log->removed += n; /* the next time */
+		log->removed += n; /* until the next time */
 	pthread_mutex_unlock(&log->lock);
 }
 

@@ -1,5 +1,5 @@
 /*
- * One record of the intent log (intent.h): the bytes that an fsync made safe. Numbers are
+ * One record of the intent log (intent.h): the bytes that an fsync made durable. Numbers are
  * little-endian. A record starts and ends at a multiple of 4096.
  *
  *      0  magic "cfintent"
@@ -19,10 +19,10 @@
  *    120  creation time of the frame, in ns since 1970, since inode numbers are reused;
  *         0: not known
  *    128  offset and length of each range, in order, apart from each other
- *         the bytes, one range behind the other; zeros
+ *         the bytes, one range after the other; zeros
  *
- * A range ends within the size. The records of a generation follow each other from the start of the
- * file; the log ends where the next one is not whole.
+ * Ranges end within the size. The records of a generation are consecutive from the start of the
+ * file on; the log ends where the next one is not whole.
  */
 #ifndef FS_INTENT_RECORD_H
 #define FS_INTENT_RECORD_H
@@ -48,20 +48,20 @@ struct intent_record {
 
 /*
  * Begins a record of these ranges, which must be settled: makes room in *out. *bytes is where the
- * caller puts the bytes of the ranges, one behind the other.
+ * caller puts the bytes of the ranges, one after the other.
  */
 NODISCARD int intent_record_begin(struct buf *out, const struct touched *t, struct span *bytes);
 
 /* Completes the record, except for generation and sequence. The bytes are in place. */
 void intent_record_end(struct buf *out, const struct intent_record *r);
 
-/* Sets these two, which only the log knows. */
+/* Sets generation and sequence, which only the log knows. */
 void intent_record_number(struct span record, uint64_t generation, uint64_t sequence);
 
 /* The length of the record that starts with these bytes; 0: there is none. */
 uint64_t intent_record_length(struct view head);
 
-/* The generation that such a record says it is of. */
+/* The generation of the record that starts with these bytes. */
 uint64_t intent_record_generation(struct view head);
 
 /*

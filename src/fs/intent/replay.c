@@ -22,7 +22,10 @@ static int read_record(int fd, uint64_t at, struct buf *b, struct intent_record 
 	return intent_record_parse(r, buf_view(b));
 }
 
-/* Wrong bytes may have arisen between the disk and us: what is not whole is read once more. */
+/*
+ * Wrong bytes may come from the way between the disk and us: a record that is not whole is read
+ * once more.
+ */
 int replay_read(int fd, uint64_t at, struct buf *b, struct intent_record *r)
 {
 	int rc = read_record(fd, at, b, r);
@@ -43,11 +46,11 @@ static int note_place(struct replay *x, const struct place *p)
 	return 0;
 }
 
-#define REST_MOST (256u << 20) /* bytes that are looked through; a hole may be of any size */
+#define REST_MOST (256u << 20) /* bytes that are searched; a hole may be of any size */
 
 /*
- * True: a whole record of the generation begins there. Nothing else is read: older generations may
- * have left a log full of records, and their bytes whatever looks like heads of long ones.
+ * True: a whole record of the generation begins there. Those of other generations are not read:
+ * older ones may have left a log full of them, whose data may look like heads of long records.
  */
 static bool has_record_at(const struct replay *x, uint64_t at, struct buf *b)
 {
@@ -60,8 +63,9 @@ static bool has_record_at(const struct replay *x, uint64_t at, struct buf *b)
 }
 
 /*
- * Tells of whole records of the generation behind the end of the log at `at`. A power failure may
- * leave some that no fsync has waited for; otherwise the one in front of them was damaged since.
+ * Logs how many whole records of the generation are beyond the end of the log at `at`. A power
+ * failure may leave some for which no fsync has waited; otherwise the one before them was damaged
+ * since.
  */
 static void tell_rest(const struct replay *x, uint64_t at)
 {
@@ -95,7 +99,7 @@ static int scan_one(struct replay *x, uint64_t at, struct buf *b)
 	return note_place(x, &(struct place){at, r.inode, r.birth, r.roots});
 }
 
-/* That of a log whose first record is damaged; 0: not even the head of that is whole. */
+/* The generation of a log whose first record is damaged; 0: not even the head of that is whole. */
 static uint64_t generation_of_damaged(const struct replay *x)
 {
 	uint8_t head[INTENT_HEAD];
@@ -214,7 +218,10 @@ static void finish(struct replay *x, int rc)
 		log_warn(NAMES_INTENT ": cannot be removed: %m");
 }
 
-/* Whoever can write to the directory might have put it there, and it is applied with our rights. */
+/*
+ * Anybody who can write to the directory might have put it there, and it is applied with our
+ * permissions.
+ */
 static bool is_ours(const struct stat *st)
 {
 	return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
@@ -227,8 +234,7 @@ static void free_lists(struct replay *x)
 }
 
 /*
- * True: the log of another directory has data of our files that is not in them. `fd` stays the
- * caller's.
+ * True: the log of another directory has data of our files that is not in them. Borrows `fd`.
  */
 static bool has_ours(struct fs *fs, int fd, uint64_t directory)
 {
@@ -244,8 +250,8 @@ static bool has_ours(struct fs *fs, int fd, uint64_t directory)
 }
 
 /*
- * Looks for a killed mount of a directory above that has not been mounted again. As soon as we
- * write to its frames, what it had synced would seem to be contained in them.
+ * Looks for a killed mount of a directory above that has not been mounted again since. As soon as
+ * we write to its frames, what it had synced would seem to be contained in them.
  */
 static int look_above(struct fs *fs)
 {
@@ -297,7 +303,7 @@ static int open_log(const struct fs *fs, struct stat *st)
 	return -ENOENT;
 }
 
-/* The log of this directory. */
+/* Applies the log of this directory. */
 static int replay_own(struct fs *fs)
 {
 	struct replay x = {.fs = fs, .directory = inodes_root(fs->inodes)->key.ino,

@@ -1,4 +1,4 @@
-/* Looking through the backing directory for the frames that the intent log speaks of. */
+/* Searches the backing directory for the frames that the intent log names. */
 #include "base/log.h"
 #include "fs/intent/replay_impl.h"
 
@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* A directory that is being looked through. look_in takes the descriptor. */
+/* A directory that is being searched. look_in takes the descriptor. */
 struct folder {
 	struct inode *inode;
 	int fd, depth;
@@ -109,8 +109,8 @@ static bool look_from_root(struct replay *x)
 }
 
 /*
- * By the inode numbers in the directory entries; and by those of stat, which takes longer, for what
- * was not found so: not every file system has the same in both.
+ * First by the inode numbers in directory entries; then, for what was not found that way, by those
+ * of stat, which takes longer: not every file system has the same in both.
  */
 void replay_look_everywhere(struct replay *x)
 {

@@ -40,8 +40,8 @@ struct fetch {
 NODISCARD int fetch_stored(struct fetch *x, uint32_t lo, uint32_t len);
 
 /*
- * -E2BIG: reading some block of stored chunk x->n takes more memory than may be used, which has been
- * logged. Reads no more than the chunk's head.
+ * -E2BIG: reading some block of stored chunk x->n takes more memory than may be used, which has
+ * been logged. Reads no more than the chunk's head.
  */
 NODISCARD int fetch_check_memory(struct fetch *x);
 

@@ -56,8 +56,8 @@ void fetch_count_entry(const struct fetch *x, struct cache_entry *e)
 }
 
 /*
- * A small random read needs a part of its block, and later reads need others. So the cache keeps the
- * block packed, and the last filter is undone only for the requested bytes.
+ * A small random read needs a part of its block, and later reads need others. So the cache keeps
+ * the block packed, and the last filter is undone only for the requested bytes.
  */
 static enum block_form wanted_form(const struct fetch *x, uint32_t len)
 {

@@ -4,8 +4,8 @@
 #include "fs/stats.h"
 
 /*
- * A read of at most 1 / PACKED_SHARE of a block undoes the last filter for its own bytes only. After
- * a larger one, the rest of the block will soon be read, too.
+ * A read of at most 1 / PACKED_SHARE of a block undoes the last filter for its own bytes only.
+ * After a larger one, the rest of the block will soon be read, too.
  */
 #define PACKED_SHARE 4
 
@@ -13,8 +13,8 @@
 #define PART_QUARTERS 3
 
 /*
- * Small random reads of a file are dense once there were more than 1 / DENSE_SHARE of its blocks: as
- * many may be yet to come, anywhere in it. Then the AROUND bytes in which each of them lies are
+ * Small random reads of a file are dense once there were more than 1 / DENSE_SHARE of its blocks:
+ * as many may be yet to come, anywhere in it. Then the AROUND bytes in which each of them lies are
  * pushed to the kernel (ops/push.h). Not for files longer than DENSE_CACHES times the cache: the
  * kernel might not keep all of that, or drop more useful pages for it.
  */

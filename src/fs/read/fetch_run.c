@@ -79,8 +79,8 @@ static bool fits(const struct fetch *x, struct run run)
 }
 
 /*
- * Found by doubling, starting with one block: blocks may be stored in such an order that no two fit,
- * and starting with the whole run would mean to look at all of it again for each block.
+ * Found by doubling, starting with one block: blocks may be stored in such an order that no two
+ * fit, and starting with the whole run would mean to look at all of it again for each block.
  */
 struct run fetch_run_past(const struct fetch *x, struct run run)
 {

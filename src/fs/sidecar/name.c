@@ -15,8 +15,8 @@ bool sidecar_name(const char *backing, char out[static NAME_MAX + 1])
 }
 
 /*
- * What has the name of a sidecar. Anything but a regular file is not hidden, and belongs to somebody
- * else.
+ * What has the name of a sidecar. Anything but a regular file is not hidden, and belongs to
+ * somebody else.
  */
 enum sidecar_place { PLACE_FREE, PLACE_SIDECAR, PLACE_OTHERS };
 

@@ -17,8 +17,8 @@ bool sidecar_name(const char *backing, char out[static NAME_MAX + 1]);
 void sidecar_present_name(int fd, char out[static NAME_MAX + 1]);
 
 /*
- * Does to the sidecar of a frame, if there is one, what was done to the frame; for _exchange, either
- * frame may have one, or both. Failures are ignored.
+ * Does to the sidecar of a frame, if there is one, what was done to the frame; for _exchange,
+ * either frame may have one, or both. Failures are ignored.
  */
 void sidecar_rename(int dirfd, const char *from, int to_dirfd, const char *to);
 void sidecar_exchange(int a_dirfd, const char *a, int b_dirfd, const char *b);

@@ -42,7 +42,7 @@ struct sidecar_busy {
 struct sidecar {
 	struct relief *relief; /* fixed */
 	struct inodes *inodes; /* which count the descriptor; fixed */
-	atomic_bool *told;     /* it was logged that it is held for too long; one per frame; fixed */
+	atomic_bool *told;     /* it was logged as held for too long; one per frame; fixed */
 	/* Alone: to commit, and to open the sidecar; shared: to read or store. */
 	pthread_rwlock_t entered;
 	atomic_bool there;     /* fd >= 0; can be read without the lock */
@@ -51,7 +51,7 @@ struct sidecar {
 	unsigned readers;      /* threads that share one flock ... */
 	bool locked;           /* ... if they got it; else they went on without */
 	uint64_t generation;   /* of the frame that is in memory ... */
-	bool unsure;           /* ... which was read while another program may have been writing it */
+	bool unsure;           /* ... which was read while another program may have written */
 	struct sidecar_busy busy_shared, busy_alone;
 };
 
@@ -78,8 +78,8 @@ bool sidecar_is_read_only(struct sidecar *s);
 /*
  * How one of the functions below has entered: its result, or *how. Those that return an int fail
  * with -EAGAIN if another program has the lock; after any failure *how is SIDECAR_NONE, so that
- * sidecar_leave is right in every case. *changed: another program has written to the frame since the
- * last sidecar_seen.
+ * sidecar_leave is right in every case. *changed: another program has written to the frame since
+ * the last sidecar_seen.
  */
 enum sidecar_entered {
 	SIDECAR_NONE,    /* nobody shares the frame: there is nothing to leave            */

@@ -107,8 +107,8 @@ static void begin(struct rest *r, uint64_t now)
 }
 
 /*
- * All waits count from the time when the lock was first found held; otherwise consecutive ones would
- * take half a minute each.
+ * All waits count from the time when the lock was first found held; otherwise consecutive ones
+ * would take half a minute each.
  */
 bool sidecar_rest(struct sidecar *s, int op, struct rest *r)
 {
@@ -187,8 +187,8 @@ void sidecar_warn(struct sidecar *s, enum sidecar_for what)
 }
 
 /*
- * Takes the lock and releases it; for a commit first shared, then exclusively, so that both `busy_*`
- * stay right.
+ * Takes the lock and releases it; for a commit first shared, then exclusively, so that both
+ * `busy_*` stay right.
  */
 static int touch(struct sidecar *s, enum sidecar_for what)
 {
