@@ -51,7 +51,7 @@ struct sidecar {
 	unsigned readers;      /* threads that share one flock ... */
 	bool locked;           /* ... if they got it; else they went on without */
 	uint64_t generation;   /* of the frame that is in memory ... */
-	bool unsure;           /* ... which was read while another program may have written */
+	bool unsure;           /* ... read while another program may have been writing */
 	struct sidecar_busy busy_shared, busy_alone;
 };
 
