@@ -282,6 +282,24 @@ def test_block_size_of_a_file_with_data(mount, blosc2, work, rule):
     reads_as(blosc2, m, "f.idx", data)
 
 
+@pytest.mark.parametrize("chunk", [4096, 8 * 1001, 1 << 20])
+def test_block_size_of_a_frame_of_another_program(mount, blosc2, chunk):
+    """It keeps its pipeline when it is written here, and may have chunks shorter than the block."""
+    m = mount()
+    data = numbers()
+    cparams = {"typesize": 8, "codec": blosc2.Codec.LZ4, "filters": [blosc2.Filter.NOFILTER]}
+    frame = blosc2.SChunk(chunk, urlpath=str(m.stored("f")), contiguous=True, cparams=cparams)
+    for at in range(0, len(data), chunk):
+        frame.append_data(data[at : at + chunk])
+    set_on(m.mnt / "f", BLOCK, "16K")
+    with open(m.mnt / "f", "r+b") as f:
+        f.write(data[8:])
+    got = chunk_of(blosc2, m, "f")
+    assert got["codec"] == 1 and got["filters"] == [] and got["typesize"] == 8
+    assert got["blocksize"] <= min(chunk, 16 << 10)
+    reads_as(blosc2, m, "f", data[8:] + data[-8:])
+
+
 def test_bad_attributes_in_the_backing_directory(mount, blosc2):
     """They were set past us: nothing follows from them."""
     m = mount()

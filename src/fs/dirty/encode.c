@@ -60,7 +60,7 @@ static int decode_run(const struct chunk *base, struct workspace *ws, struct run
 			    span_of(ws->plain.p + at, chunk_run_bytes(base, run)));
 }
 
-/* Zeros, for now, what the chunk has grown by. */
+/* Zeros what the chunk has grown by, below the pages that are laid over it. */
 static void fill_end(const struct chunk *base, struct workspace *ws)
 {
 	memset(ws->plain.p + base->nbytes, 0, ws->plain.n - base->nbytes);
