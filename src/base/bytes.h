@@ -56,10 +56,20 @@ static inline void bytes_copy(uint8_t *dst, const uint8_t *src, size_t n)
 	memcpy(dst, src, n);
 }
 
-/* Part of a view; the caller has checked that it lies inside. */
+/* Part of a view, and all from byte `at` on; the caller has checked that it lies inside. */
 static inline struct view view_part(struct view v, size_t at, size_t n)
 {
 	return (struct view){v.p + at, n};
+}
+
+static inline struct view view_from(struct view v, size_t at)
+{
+	return (struct view){v.p + at, v.n - at};
+}
+
+static inline struct span span_from(struct span s, size_t at)
+{
+	return (struct span){s.p + at, s.n - at};
 }
 
 /* True: every byte is zero, or there are none. */

@@ -295,7 +295,7 @@ ssize_t block_encode(const struct block_plan *p, struct scratch *s, const struct
 	assert(each * b->nstreams == v.n);
 	for (uint32_t i = 0; i < b->nstreams; i++) {
 		ssize_t n = stream_encode(&p->coder, view_part(v, i * each, each),
-					  span_of(dst.p + at, dst.n - at));
+					  span_from(dst, at));
 		if (n <= 0)
 			return n;
 		at += (size_t)n;

@@ -174,7 +174,7 @@ static int decode_vl(struct job *j, struct view stored, struct span dst)
 	if (get_le32(stored.p) != dst.n)
 		return CORRUPT("variable-length block has changed its size", get_le32(stored.p));
 	struct block b = {.nstreams = 1, .bare = true};
-	struct view payload = view_part(stored, CHUNK_VL_SIZE, stored.n - CHUNK_VL_SIZE);
+	struct view payload = view_from(stored, CHUNK_VL_SIZE);
 	return block_decode(&j->plan, j->s, &b, payload, dst);
 }
 
@@ -241,7 +241,7 @@ void chunk_fill(const struct chunk *c, uint32_t lo, struct span dst)
 	if (first)
 		memcpy(dst.p, item.p + at, first);
 	if (dst.n > first)
-		fill_value(item, span_of(dst.p + first, dst.n - first));
+		fill_value(item, span_from(dst, first));
 }
 
 static int decode_other(const struct chunk *c, struct view stored, struct span dst)

@@ -123,7 +123,7 @@ static ssize_t append_to_block(const struct patcher *pt, uint32_t i, struct view
 	uint32_t n = chunk_block_bytes(old, i).len;
 	assert(src.n > n && streams_of(pt->c, i) == 1);
 	struct cursor in = cursor_of(stored_block(old, i, pt->p->stored, 0));
-	return stream_append(&pt->plan.coder, &in, n, view_part(src, n, src.n - n), dst);
+	return stream_append(&pt->plan.coder, &in, n, view_from(src, n), dst);
 }
 
 static ssize_t encode_new(const struct patcher *pt, uint32_t i, struct view src, struct span dst)

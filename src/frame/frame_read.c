@@ -315,7 +315,7 @@ static int read_loaded(struct frame_chunk at, uint32_t lo, struct scratch *s, st
 			TRY(frame_read_blocks(at, run, s, span_of(dst.p, len)));
 		}
 		lo += len;
-		dst = span_of(dst.p + len, dst.n - len);
+		dst = span_from(dst, len);
 	}
 	return 0;
 }
@@ -336,7 +336,7 @@ int frame_read(struct frame *f, uint64_t at, struct scratch *s, struct span dst)
 		chunk_deinit(&c);
 		TRY(rc);
 		at += len;
-		dst = span_of(dst.p + len, dst.n - len);
+		dst = span_from(dst, len);
 	}
 	return 0;
 }

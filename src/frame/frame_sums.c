@@ -82,7 +82,7 @@ int frame_sums_load(struct frame *f, const struct root_note *note)
 			return -ENOMEM;
 		run = numbers_run(&f->index, i);
 		uint32_t n = load_run(run, sums.p, note->whole_sums, to);
-		sums = view_part(sums, 8 * n, sums.n - 8 * n);
+		sums = view_from(sums, 8 * n);
 	}
 	return 0;
 }

@@ -101,7 +101,7 @@ static int load_bytes(struct loader *l, struct view v)
 {
 	while (l->ncarry && v.n) {
 		l->carry[l->ncarry++ % ENTRY_BYTES] = *v.p;
-		v = view_part(v, 1, v.n - 1);
+		v = view_from(v, 1);
 		if (l->ncarry == ENTRY_BYTES) {
 			TRY(load_entry(l, l->carry));
 			l->ncarry = 0;
@@ -111,7 +111,7 @@ static int load_bytes(struct loader *l, struct view v)
 		uint32_t here = NUMBERS_PAGE - l->at % NUMBERS_PAGE;
 		uint32_t n = (uint32_t)min_u64(v.n / ENTRY_BYTES, here);
 		TRY(load_run(l, v.p, n));
-		v = view_part(v, n * ENTRY_BYTES, v.n - n * ENTRY_BYTES);
+		v = view_from(v, n * ENTRY_BYTES);
 	}
 	if (v.n) {
 		memcpy(l->carry, v.p, v.n);

@@ -157,7 +157,7 @@ static void add_head(struct XXH3_state_s *state, struct view head, bool empty, e
 	uint8_t fixed[HEADER_FIXED];
 	if (form == FORM_ALL) {
 		size_t from = empty ? HEADER_FIXED : 0;
-		sum64_add(state, view_part(head, from, head.n - from));
+		sum64_add(state, view_from(head, from));
 	} else if (!empty) {
 		memcpy(fixed, head.p, sizeof fixed);
 		header_clear_defaults(fixed);

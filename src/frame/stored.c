@@ -137,7 +137,7 @@ static int read_plain(const struct stored *st, const struct chunk *c, struct run
 		TRY(io_pread(st->io, st->at + e.off + (e.len - to.n), to));
 		if (!chunk_plain_fits(c, i, span_view(to)))
 			TRY(read_extent(st, c, one, s, to));
-		dst = span_of(dst.p + to.n, dst.n - to.n);
+		dst = span_from(dst, to.n);
 	}
 	return 0;
 }
@@ -170,7 +170,7 @@ int stored_read(const struct stored *st, const struct chunk *c, struct run run, 
 		struct run one = {b, 1};
 		uint32_t n = chunk_run_bytes(c, one);
 		TRY(read_extent(st, c, one, s, span_of(dst.p, n)));
-		dst = span_of(dst.p + n, dst.n - n);
+		dst = span_from(dst, n);
 	}
 	return 0;
 }

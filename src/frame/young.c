@@ -59,6 +59,6 @@ bool young_next(struct view *runs, struct young_run *run)
 	if (runs->n < YOUNG_RUN_BYTES)
 		return false;
 	*run = run_at(runs->p);
-	*runs = view_part(*runs, YOUNG_RUN_BYTES, runs->n - YOUNG_RUN_BYTES);
+	*runs = view_from(*runs, YOUNG_RUN_BYTES);
 	return true;
 }

@@ -43,7 +43,7 @@ static int write_out(struct view v)
 		if (n < 0)
 			TRY(fd_judge(&interrupted));
 		else
-			v = view_part(v, (size_t)n, v.n - (size_t)n);
+			v = view_from(v, (size_t)n);
 	}
 	return 0;
 }

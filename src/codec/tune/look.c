@@ -441,7 +441,7 @@ static int try_long_records(struct tuner *t, unsigned n)
 		n = count_near(t->report, n, 16);
 	if (n == 1)
 		return 0;
-	t->gathered = view_part(all, half, all.n - half);
+	t->gathered = view_from(all, half);
 	return try_gathered(t, n, ADDED);
 }
 

@@ -82,7 +82,7 @@ static bool has_soft_end(struct scratch *s, const struct tune_input *in)
 	if (v.n < END)
 		return false;
 	return (!in->offset && is_soft(s, view_part(v, 0, END))) ||
-	       is_soft(s, view_part(v, v.n - END, END));
+	       is_soft(s, view_from(v, v.n - END));
 }
 
 #define PLACES 128
@@ -151,7 +151,7 @@ static struct view back_half(struct view v)
 	size_t middle = v.n / 2, step = v.n / 16 + FLAT / 2;
 	for (size_t at = middle; v.n > 4 * FLAT && at < v.n - v.n / 8 - FLAT; at += step)
 		if (memcmp(v.p + at, v.p + at + 1, FLAT) != 0)
-			return view_part(v, at, v.n - at);
+			return view_from(v, at);
 	return view_part(v, middle, middle);
 }
 

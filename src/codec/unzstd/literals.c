@@ -61,7 +61,7 @@ static bool huffman_literals(struct unzstd *u, const struct head *head, struct v
 		size_t used = huffman_read(h, v);
 		if (!used)
 			return false;
-		v = view_part(v, used, v.n - used);
+		v = view_from(v, used);
 	} else if (!h->ready) {
 		return false;
 	}
@@ -74,7 +74,7 @@ bool literals_read(struct unzstd *u, struct view *in, struct view *literals, str
 	if (!head_read(&head, *in) || head.n > BLOCK_MAX || head.n > room.n)
 		return false;
 	struct view v = view_part(*in, head.length, head.coded);
-	*in = view_part(*in, head.length + head.coded, in->n - head.length - head.coded);
+	*in = view_from(*in, head.length + head.coded);
 	/* Without sequences, the literals are the block. */
 	uint8_t *out = in->n && !in->p[0] ? room.p : u->literals;
 	*literals = view_of(out, head.n);

@@ -96,8 +96,7 @@ size_t sequences_head(struct unzstd *u, struct view v, size_t *n)
 	if (!*n || modes & 3)
 		return 0;
 	for (unsigned k = 0; k < ZSTD_KINDS; k++) {
-		ptrdiff_t used = states_read(u, k, modes >> (6 - 2 * k) & 3,
-					     view_part(v, at, v.n - at));
+		ptrdiff_t used = states_read(u, k, modes >> (6 - 2 * k) & 3, view_from(v, at));
 		if (used < 0)
 			return 0;
 		at += (size_t)used;

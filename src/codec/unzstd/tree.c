@@ -96,7 +96,7 @@ static size_t weights_read(struct weights *w, struct view v)
 	if (!v.n)
 		return 0;
 	unsigned first = v.p[0];
-	struct view rest = view_part(v, 1, v.n - 1);
+	struct view rest = view_from(v, 1);
 	w->n = 0;
 	size_t n = first > ZSTD_TREE_CODED_MAX ? halves_read(w, first - ZSTD_TREE_CODED_MAX, rest)
 					       : coded_read(w, first, rest);

@@ -44,7 +44,7 @@ static size_t block_read(struct unzstd *u, struct view in, const struct content 
 	}
 	memcpy(s.states, u->states, sizeof s.states);
 	s.cell = u->cell;
-	s.bits = view_part(in, head, in.n - head);
+	s.bits = view_from(in, head);
 	return sequences_execute(&s, u->rep);
 }
 

@@ -39,7 +39,7 @@ static bool read_header(struct view frame, struct parts *parts)
 /* False: the blocks do not end where the frame does. */
 static bool find_last(struct view frame, struct parts *parts)
 {
-	struct cursor in = cursor_of(view_part(frame, parts->head, frame.n - parts->head));
+	struct cursor in = cursor_of(view_from(frame, parts->head));
 	for (;;) {
 		parts->last = parts->head + in.at;
 		uint32_t header = take_le16(&in);

@@ -139,7 +139,7 @@ static void count_many(struct view v, uint32_t count[static 256])
 		return;
 	}
 	counts_add_half(&counts, v, 8, true);
-	counts_add(&counts, view_part(v, 2 * half, v.n - 2 * half), 8);
+	counts_add(&counts, view_from(v, 2 * half), 8);
 	counts_sum(&counts, 8, count);
 }
 

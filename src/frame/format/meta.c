@@ -17,7 +17,7 @@ static int parse_entry(struct meta_entry *e, struct view section, struct cursor 
 	if (off < 0 || (size_t)off >= section.n)
 		return CORRUPT("metalayer lies outside its section", off);
 	memcpy(e->name, name.p, name.n);
-	struct cursor at = cursor_of(view_part(section, (size_t)off, section.n - (size_t)off));
+	struct cursor at = cursor_of(view_from(section, (size_t)off));
 	e->content = msgpack_bytes32(&at, MSGPACK_BIN32);
 	if (at.bad)
 		return CORRUPT("metalayer content is cut or has a wrong marker", off);
@@ -49,7 +49,7 @@ int meta_parse(struct meta *m, struct view section, size_t at, uint32_t max)
 {
 	assert(!m->entry && m->n == 0);
 	assert(at <= section.n);
-	struct cursor c = cursor_of(view_part(section, at, section.n - at));
+	struct cursor c = cursor_of(view_from(section, at));
 	uint32_t n = msgpack_map16(&c);
 	if (c.bad)
 		return CORRUPT("no metalayer map", at);

@@ -84,7 +84,7 @@ static int read_touched(struct file *f, struct span bytes)
 	for (uint32_t i = 0; i < t->n; i++) {
 		struct touched_range r = t->range[i];
 		TRY(file_read_locked(f, r.at, span_of(bytes.p, r.len)));
-		bytes = span_of(bytes.p + r.len, bytes.n - r.len);
+		bytes = span_from(bytes, r.len);
 	}
 	return 0;
 }

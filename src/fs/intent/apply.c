@@ -20,7 +20,7 @@ static int apply_record(struct file *f, const struct intent_record *r)
 		TRY(done);
 		if ((uint64_t)done != t.len)
 			return -EIO;
-		bytes = view_part(bytes, t.len, bytes.n - t.len);
+		bytes = view_from(bytes, t.len);
 	}
 	TRY(file_extend(f, r->size));
 	times_set_mtime(f->inode, &r->mtime);

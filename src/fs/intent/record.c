@@ -71,7 +71,7 @@ void intent_record_end(struct buf *out, const struct intent_record *r)
 	put_le64(out->p + AT_SIZE, r->size);
 	put_le64(out->p + AT_SEC, (uint64_t)r->mtime.tv_sec);
 	put_le64(out->p + AT_NSEC, (uint64_t)r->mtime.tv_nsec);
-	struct view body = view_of(out->p + INTENT_HEAD, out->n - INTENT_HEAD);
+	struct view body = view_from(buf_view(out), INTENT_HEAD);
 	put_le64(out->p + AT_BODY, sum64_not_0(body));
 }
 
@@ -127,8 +127,7 @@ int intent_record_parse(struct intent_record *r, struct view record)
 
 	if (intent_record_length(record) != record.n || record.n == 0)
 		return CORRUPT("length of an intent record", record.n);
-	if (get_le64(p + AT_BODY) !=
-	    sum64_not_0(view_part(record, INTENT_HEAD, record.n - INTENT_HEAD)))
+	if (get_le64(p + AT_BODY) != sum64_not_0(view_from(record, INTENT_HEAD)))
 		return CORRUPT("hash of an intent record", record.n);
 	*r = (struct intent_record){
 		.generation = get_le64(p + AT_GENERATION),

@@ -97,7 +97,7 @@ static int read_short_pieces(struct fetch *x, uint64_t at, size_t size)
 		uint32_t n = list_pieces(a, at, dst.n, list, most);
 		uint32_t len = list[n - 1].to + list[n - 1].len;
 		rc = read_listed(x, list, n, span_of(room.p, len), dst);
-		dst = span_of(dst.p + len, dst.n - len);
+		dst = span_from(dst, len);
 		at += len;
 	}
 	buf_free(&room);
