@@ -72,6 +72,12 @@ static inline struct span span_from(struct span s, size_t at)
 	return (struct span){s.p + at, s.n - at};
 }
 
+/* True: these are the bytes of `text`, without its NUL. */
+static inline bool view_is(struct view v, const char *text)
+{
+	return v.n == strlen(text) && memcmp(v.p, text, v.n) == 0;
+}
+
 /* True: every byte is zero, or there are none. */
 bool bytes_are_zero(struct view v);
 

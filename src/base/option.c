@@ -1,7 +1,5 @@
 #include "base/option.h"
 
-#include "base/bytes.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,11 +11,10 @@ int option_refuse(struct option_why *why, const char *what, const char *word, co
 	return -EINVAL;
 }
 
-const struct option_row *option_find(const struct option_row *rows, size_t n, const char *name,
-				     size_t len)
+const struct option_row *option_find(const struct option_row *rows, size_t n, struct view name)
 {
 	for (size_t i = 0; i < n; i++)
-		if (strlen(rows[i].name) == len && strncmp(rows[i].name, name, len) == 0)
+		if (view_is(name, rows[i].name))
 			return &rows[i];
 	return NULL;
 }

@@ -5,6 +5,7 @@
 #ifndef BASE_OPTION_H
 #define BASE_OPTION_H
 
+#include "base/bytes.h"
 #include "base/err.h"
 
 #include <limits.h>
@@ -32,9 +33,8 @@ struct option_why {
 /* Writes "what 'word': reason" to *why. Returns -EINVAL. */
 int option_refuse(struct option_why *why, const char *what, const char *word, const char *reason);
 
-/* The row with that name of `len` bytes, not necessarily NUL-terminated; NULL: there is none. */
-const struct option_row *option_find(const struct option_row *rows, size_t n, const char *name,
-				     size_t len);
+/* The row with that name; NULL: there is none. */
+const struct option_row *option_find(const struct option_row *rows, size_t n, struct view name);
 
 /*
  * Parses a value, and stores it in the field at `row->at` of *to. Text is borrowed. -EINVAL, with

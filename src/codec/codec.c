@@ -37,7 +37,7 @@ const struct codec *codec_by_format(unsigned format)
 const struct codec *codec_by_name(struct view name)
 {
 	for (size_t i = 0; i < NROWS; i++)
-		if (strlen(rows[i]->name) == name.n && !memcmp(rows[i]->name, name.p, name.n))
+		if (view_is(name, rows[i]->name))
 			return rows[i];
 	return NULL;
 }

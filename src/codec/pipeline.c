@@ -96,11 +96,6 @@ static int read_term(const char **text, struct term *t)
 	return !n || (**text && **text != '+') ? -EINVAL : 0;
 }
 
-static bool term_is(const struct term *t, const char *name)
-{
-	return t->name.n == strlen(name) && !memcmp(t->name.p, name, t->name.n);
-}
-
 /* Appends a name to `list`, as far as there is room. */
 static void list_add(char *list, size_t room, const char *name)
 {
@@ -127,7 +122,7 @@ static int refuse_filter(const struct term *t, struct err_reason *why)
 	const struct filter *f;
 	const char *name = (const char *)t->name.p;
 	char known[LIST_MAX] = "none";
-	if (codec_by_name(t->name) || term_is(t, "store"))
+	if (codec_by_name(t->name) || view_is(t->name, "store"))
 		return err_refuse(why, "a codec comes last, and there is one");
 	for (size_t i = 0; (f = filter_at(i)); i++)
 		if (f->forward)
@@ -138,7 +133,7 @@ static int refuse_filter(const struct term *t, struct err_reason *why)
 
 static int take_codec(struct pipeline *p, const struct term *t, struct err_reason *why)
 {
-	if (term_is(t, "store")) {
+	if (view_is(t->name, "store")) {
 		p->level = 0;
 		return t->number ? err_refuse(why, "store has no level") : 0;
 	}
@@ -168,8 +163,8 @@ static int take_typesize(struct pipeline *p, long number, struct err_reason *why
 static int take_filter(struct pipeline *p, const struct term *t, unsigned slot,
 		       struct err_reason *why)
 {
-	const struct filter *f = term_is(t, "none") ? NULL : filter_by_name(t->name);
-	if (!f && !term_is(t, "none"))
+	const struct filter *f = view_is(t->name, "none") ? NULL : filter_by_name(t->name);
+	if (!f && !view_is(t->name, "none"))
 		return refuse_filter(t, why);
 	if (slot >= FILTER_SLOTS)
 		return err_refuse(why, "more than %d filters", FILTER_SLOTS);
@@ -207,7 +202,7 @@ int pipeline_parse(struct pipeline *p, const char *text, struct err_reason *why)
 		if (!*at)
 			break;
 		TRY(take_filter(&q, &t, n, why));
-		n += !term_is(&t, "none");
+		n += !view_is(t.name, "none");
 	}
 	TRY(take_codec(&q, &t, why));
 	slots_align(&q, n);

@@ -76,8 +76,7 @@ int root_note_encode(const struct root_note *note, struct buf *out)
 
 static void take_key(struct cursor *c, const char *key)
 {
-	struct view v = msgpack_fixstr(c);
-	if (v.n != strlen(key) || memcmp(v.p, key, v.n) != 0)
+	if (!view_is(msgpack_fixstr(c), key))
 		c->bad = true;
 }
 

@@ -130,13 +130,13 @@ static int parse_mount_word(struct parse *p, const char *word)
 static int parse_word(struct parse *p, char *word)
 {
 	char *value = strchr(word, '=');
-	size_t len = value ? (size_t)(value - word) : strlen(word);
+	struct view name = view_of(word, strcspn(word, "="));
 	void *to = &p->words;
-	const struct option_row *row = option_find(settings_rows, SETTINGS_ROWS, word, len);
+	const struct option_row *row = option_find(settings_rows, SETTINGS_ROWS, name);
 
 	if (!row) {
 		to = p;
-		row = option_find(rows, NROWS, word, len);
+		row = option_find(rows, NROWS, name);
 	}
 	if (!row)
 		return parse_mount_word(p, word);
@@ -310,10 +310,9 @@ static int refuse_argument(struct parse *p, const char *word)
 		return refuse(p, "argument", letter, "needs options");
 	if (optopt && optopt != 'h' && optopt != 'V') /* not these: they come from --help=x */
 		return refuse(p, "argument", letter, "unknown; see --help");
-	size_t len = strlen(word) < 2 ? 0 : strcspn(word + 2, "=");
 	bool dashes = strncmp(word, "--", 2) == 0;
-	if (dashes && (option_find(settings_rows, SETTINGS_ROWS, word + 2, len) ||
-		       option_find(rows, NROWS, word + 2, len)))
+	struct view name = dashes ? view_of(word + 2, strcspn(word + 2, "=")) : view_of("", 0);
+	if (option_find(settings_rows, SETTINGS_ROWS, name) || option_find(rows, NROWS, name))
 		return refuse(p, "argument", word, "options of a mount follow -o, without dashes");
 	return refuse(p, "argument", word, "unknown; see --help");
 }
