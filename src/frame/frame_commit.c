@@ -98,16 +98,11 @@ struct draft {
 
 static int sign(struct frame *f, struct draft *d)
 {
-	struct span tail = buf_span(&d->packed);
-	struct fingerprint fp = {.type = TRAILER_TYPE_64};
+	struct root_bytes r = {.head = buf_view(&f->head), .tail = buf_span(&d->packed)};
+	uint64_t word = ROOT_SYNCED;
 	if (!d->synced && f->young.runs.n)
-		fp.word = era_word(io_mount(f->io), era_root(f->young.since));
-	struct root_bytes r = {.head = buf_view(&f->head),
-			       .tail = view_of(tail.p, tail.n - TRAILER_PRINT)};
-	TRY(root_hash(&r, fp.word, &fp.hash));
-	trailer_set_fingerprint(tail, fp);
-	d->fp = fp;
-	return 0;
+		word = era_word(io_mount(f->io), era_root(f->young.since));
+	return root_sign(&r, word, &d->fp);
 }
 
 /*

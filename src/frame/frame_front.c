@@ -19,11 +19,9 @@
 
 int frame_sign_empty(struct frame *f, struct view head, struct span trailer)
 {
-	struct fingerprint fp = {.type = TRAILER_TYPE_64, .word = commit_next_seq(f)};
-	struct root_bytes r = {
-		.head = head, .tail = view_of(trailer.p, trailer.n - TRAILER_PRINT), .empty = true};
-	TRY(root_hash(&r, fp.word, &fp.hash));
-	trailer_set_fingerprint(trailer, fp);
+	struct root_bytes r = {.head = head, .tail = trailer, .empty = true};
+	struct fingerprint fp;
+	TRY(root_sign(&r, commit_next_seq(f), &fp));
 	f->seq = fp.word;
 	return 0;
 }

@@ -223,15 +223,13 @@ static void load_writer(struct frame *f)
 /* Recovery can go back to an empty root if its trailer has our fingerprint. */
 static int load_front(struct frame *f, struct fingerprint fp)
 {
-	bool same;
-	struct root_bytes r = {.head = buf_view(&f->head),
-			       .tail = view_of(f->trailer.p, f->trailer.n - TRAILER_PRINT),
-			       .empty = true};
+	struct root_bytes r = {
+		.head = buf_view(&f->head), .tail = buf_span(&f->trailer), .empty = true};
 	if (fp.type != TRAILER_TYPE_64)
 		return 0;
-	TRY(root_matches(&r, fp, &same));
-	if (!same)
-		return 0;
+	int same = root_matches(&r);
+	if (same <= 0)
+		return same;
 	f->front = FRONT_VALID;
 	f->recoverable = true;
 	f->word = ROOT_SYNCED;

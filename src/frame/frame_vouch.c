@@ -25,21 +25,17 @@ bool frame_unproven(const struct frame *f)
  */
 static int sign_again(struct frame *f, struct span tail)
 {
-	struct root_bytes r = {.head = buf_view(&f->head),
-			       .tail = view_of(tail.p, tail.n - TRAILER_PRINT)};
-	struct fingerprint was = trailer_fingerprint(span_view(tail)), now = {.type = was.type};
-	bool same;
-	now.word = f->latest ? ROOT_SYNCED : ROOT_CONFIRMED;
-	if (was.type != TRAILER_TYPE_64 || root_matches(&r, was, &same) < 0 || !same ||
-	    root_hash(&r, now.word, &now.hash) < 0)
-		return 0; /* a damaged root must not be signed */
-	trailer_set_fingerprint(tail, now);
+	struct root_bytes r = {.head = buf_view(&f->head), .tail = tail};
+	struct fingerprint fp = trailer_fingerprint(span_view(tail));
+	if (fp.type != TRAILER_TYPE_64 || root_matches(&r) <= 0 || /* it must not be damaged */
+	    root_sign(&r, f->latest ? ROOT_SYNCED : ROOT_CONFIRMED, &fp) < 0)
+		return 0;
 	f->changed = true;
 	if (io_pwrite(f->io, f->info.frame_len - TRAILER_PRINT,
-		      view_of(tail.p + r.tail.n, TRAILER_PRINT)) < 0)
+		      view_from(span_view(tail), tail.n - TRAILER_PRINT)) < 0)
 		return 0;
-	f->root_id = frame_root_id(&f->info, now);
-	f->word = now.word;
+	f->root_id = frame_root_id(&f->info, fp);
+	f->word = fp.word;
 	front_forget(f);
 	TRY(frame_sync_io(f));
 	return 1;

@@ -113,25 +113,21 @@ static void keep(struct search *s, uint64_t seq, const uint8_t head[static HEADE
 }
 
 /* An empty root: its header is made from the present one. */
-static int judge_empty(struct search *s, struct view trailer, uint64_t end)
+static int judge_empty(struct search *s, struct span trailer, uint64_t end)
 {
-	struct fingerprint fp = trailer_fingerprint(trailer);
-	struct root_bytes r = {.head = buf_view(&s->head),
-			       .tail = view_of(trailer.p, trailer.n - TRAILER_PRINT),
-			       .empty = true};
+	struct root_bytes r = {.head = buf_view(&s->head), .tail = trailer, .empty = true};
 	uint8_t head[HEADER_FIXED];
-	bool same;
 	struct meta m = {0};
-	int rc = trailer_parse(&m, trailer);
+	int rc = trailer_parse(&m, span_view(trailer));
 	bool any = m.n;
 	meta_deinit(&m);
 	TRY(rc);
-	TRY(root_matches(&r, fp, &same));
-	if (!same)
-		return 0;
+	int same = root_matches(&r);
+	if (same <= 0)
+		return same;
 	memcpy(head, s->head.p, sizeof head);
 	header_make_empty(head, end, any);
-	keep(s, fp.word, head);
+	keep(s, trailer_fingerprint(span_view(trailer)).word, head);
 	return 0;
 }
 
@@ -183,7 +179,7 @@ static int judge_trailer(struct search *s, uint64_t end, uint32_t len)
 	held_enter(len);
 	int rc = io_pread_buf(s->io, end - len, len, &b);
 	if (rc == 0 && empty)
-		rc = judge_empty(s, buf_view(&b), end);
+		rc = judge_empty(s, buf_span(&b), end);
 	else if (rc == 0)
 		rc = judge_data(s, buf_view(&b), end);
 	buf_free(&b);

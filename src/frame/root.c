@@ -178,25 +178,29 @@ static int hash_as(const struct root_bytes *r, enum form form, uint64_t word, ui
 	if (!state)
 		return -ENOMEM;
 	add_head(state, r->head, r->empty, form);
-	sum64_add(state, r->tail);
+	sum64_add(state, view_of(r->tail.p, r->tail.n - TRAILER_PRINT));
 	*hash = finish(state, word);
 	return 0;
 }
 
-int root_hash(const struct root_bytes *r, uint64_t word, uint64_t *hash)
+int root_sign(const struct root_bytes *r, uint64_t word, struct fingerprint *fp)
 {
-	return hash_as(r, form_of(r->head), word, hash);
+	*fp = (struct fingerprint){.type = TRAILER_TYPE_64, .word = word};
+	TRY(hash_as(r, form_of(r->head), word, &fp->hash));
+	trailer_set_fingerprint(r->tail, *fp);
+	return 0;
 }
 
-int root_matches(const struct root_bytes *r, struct fingerprint fp, bool *same)
+int root_matches(const struct root_bytes *r)
 {
-	uint64_t hash;
-	*same = false;
-	for (enum form form = form_of(r->head); form <= FORM_ALL && !*same; form++) {
+	struct fingerprint fp = trailer_fingerprint(span_view(r->tail));
+	bool same = false;
+	for (enum form form = form_of(r->head); form <= FORM_ALL && !same; form++) {
+		uint64_t hash;
 		TRY(hash_as(r, form, fp.word, &hash));
-		*same = hash == fp.hash;
+		same = hash == fp.hash;
 	}
-	return 0;
+	return same;
 }
 
 int root_check_file(struct io *io, uint64_t at, uint64_t len, struct view head,

@@ -66,24 +66,25 @@ NODISCARD int root_note_encode(const struct root_note *note, struct buf *out);
 /* Decodes such content, into `plain` unless it is stored uncompressed. *note borrows from both. */
 NODISCARD int root_note_decode(struct root_note *note, struct view content, struct buf *plain);
 
-/* The bytes that the fingerprint of a root covers. */
+/* A root in memory. Its fingerprint covers all of these bytes, except itself. */
 struct root_bytes {
 	struct view head; /* all of the header */
-	struct view tail; /* index and trailer, without the fingerprint */
+	struct span tail; /* index and trailer, with the fingerprint at the end */
 	bool empty;       /* a root without data */
 };
 
-NODISCARD int root_hash(const struct root_bytes *r, uint64_t word, uint64_t *hash);
+/* Writes its fingerprint, with this word, and returns that in *fp as well. */
+NODISCARD int root_sign(const struct root_bytes *r, uint64_t word, struct fingerprint *fp);
 
 /*
- * *same: the hash in `fp` is that of these bytes, in the present form or that of older versions of
- * this project.
+ * Returns 1 if the hash in its fingerprint is that of these bytes, in the present form or that of
+ * older versions of this project; 0 if not.
  */
-NODISCARD int root_matches(const struct root_bytes *r, struct fingerprint fp, bool *same);
+NODISCARD int root_matches(const struct root_bytes *r);
 
 /*
- * The same for a root with data, whose tail is bytes [at, at + len) of a file. -EBADMSG: it does
- * not match.
+ * The same for a root with data and the fingerprint `fp`, whose tail, without that, is bytes [at,
+ * at + len) of a file. -EBADMSG: it does not match.
  */
 NODISCARD int root_check_file(struct io *io, uint64_t at, uint64_t len, struct view head,
 			      struct fingerprint fp);

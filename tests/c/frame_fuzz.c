@@ -395,15 +395,14 @@ static void change_bytes(uint8_t *p, size_t n)
  */
 static void seal(uint8_t *p, size_t len, size_t header_len, size_t at)
 {
-	struct span trailer = span_of(p + len - TRAILER_PRINT, TRAILER_PRINT);
-	struct fingerprint fp = {.type = next_random() % 4 ? TRAILER_TYPE_64 : TRAILER_TYPE_NONE};
-	if (next_random() % 2)
-		fp.word = era_word(0, 1); /* of the present era */
-	struct root_bytes r = {.head = view_of(p, header_len),
-			       .tail = view_of(p + at, len - TRAILER_PRINT - at)};
-	if (root_hash(&r, fp.word, &fp.hash) < 0)
+	bool ours = next_random() % 4;
+	uint64_t word = next_random() % 2 ? era_word(0, 1) : ROOT_SYNCED; /* of the present era */
+	struct root_bytes r = {.head = view_of(p, header_len), .tail = span_of(p + at, len - at)};
+	struct fingerprint fp;
+	if (root_sign(&r, word, &fp) < 0)
 		abort();
-	trailer_set_fingerprint(trailer, fp);
+	fp.type = ours ? TRAILER_TYPE_64 : TRAILER_TYPE_NONE;
+	trailer_set_fingerprint(r.tail, fp);
 }
 
 /* Makes the checksums right that a chunk may have of its head, and of its blocks if that parses. */
