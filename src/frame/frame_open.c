@@ -123,11 +123,11 @@ static bool has_room_for_note(const struct frame *f)
 }
 
 /*
- * Replaces f->trailer by one without our note, as empty roots have it; each commit makes a new
- * note. *old takes the trailer that was read, from which f->vlmeta's entries and the note may
- * borrow. If there is no room for a note, the trailer stays as it is, without its fingerprint.
+ * Replaces f->trailer, after its last use, by one without our note, as empty roots have it; each
+ * commit makes a new note. If there is no room for a note, the trailer stays as it is, without its
+ * fingerprint.
  */
-static int strip_note(struct frame *f, struct buf *old)
+static int strip_note(struct frame *f)
 {
 	struct buf plain = {0};
 	f->notes = has_room_for_note(f);
@@ -137,7 +137,7 @@ static int strip_note(struct frame *f, struct buf *old)
 	}
 	TRY(trailer_append(&plain, &f->vlmeta, view_of(NULL, 0)));
 	meta_deinit(&f->vlmeta);
-	*old = f->trailer;
+	buf_free(&f->trailer);
 	f->trailer = plain;
 	return trailer_parse(&f->vlmeta, buf_view(&f->trailer));
 }
@@ -253,12 +253,9 @@ static void heed_old_note(struct frame *f, struct view content)
 	buf_free(&plain);
 }
 
-/*
- * Loads the rest for load_marked, after its checks. `e`: the note, or NULL; it borrows f->trailer,
- * which *old keeps. *plain is for decoding it.
- */
+/* The rest of load_marked, after its checks. `e`: the note, or NULL; *plain: to decode it. */
 static int load_noted(struct frame *f, struct fingerprint fp, const struct meta_entry *e,
-		      struct buf *plain, struct buf *old)
+		      struct buf *plain)
 {
 	struct root_note note = {0};
 	if (f->info.nbytes == 0)
@@ -267,7 +264,6 @@ static int load_noted(struct frame *f, struct fingerprint fp, const struct meta_
 		TRY(root_note_decode(&note, e->content, plain));
 	if (fp.type == TRAILER_TYPE_64)
 		f->root_id = frame_root_id(&f->info, fp);
-	TRY(strip_note(f, old));
 	TRY(frame_load_places(f));
 	return note.head.n ? use_note(f, &note, fp) : 0;
 }
@@ -280,17 +276,16 @@ static int load_marked(struct frame *f)
 {
 	struct fingerprint fp = trailer_fingerprint(buf_view(&f->trailer));
 	const struct meta_entry *e = meta_find(&f->vlmeta, TRAILER_NOTE);
-	struct buf plain = {0}, old = {0};
+	struct buf plain = {0};
 	if (e && !trailer_has_fingerprint(buf_view(&f->trailer)))
 		return CORRUPT("no fingerprint behind a trailer of ours", f->info.frame_len);
 	TRY(check_root(f->io, buf_view(&f->head), &f->info, fp));
 	f->had_note = e;
 	if (e && fp.type != TRAILER_TYPE_64)
 		heed_old_note(f, e->content);
-	int rc = load_noted(f, fp, e, &plain, &old);
+	int rc = load_noted(f, fp, e, &plain);
 	buf_free(&plain);
-	buf_free(&old);
-	return rc;
+	return rc < 0 ? rc : strip_note(f);
 }
 
 int frame_load_root(struct frame *f, struct view fixed)
