@@ -76,8 +76,9 @@ static uint32_t auto_blocksize(const struct pipeline *p, uint32_t typesize)
  * Items too large for the header, or larger than the chunk, are treated as bytes. Blocks still hold
  * whole items if there are any.
  */
-static void plan_blocks(struct encoder *e, const struct pipeline *p)
+static void plan_blocks(struct encoder *e)
 {
+	const struct pipeline *p = &e->p;
 	uint32_t nbytes = (uint32_t)e->src.n;
 	bool bytewise = p->typesize > CHUNK_MAX_TYPESIZE || nbytes < p->typesize;
 	uint32_t typesize = bytewise ? 1 : p->typesize;
@@ -91,8 +92,8 @@ static void plan_blocks(struct encoder *e, const struct pipeline *p)
 
 bool encoder_splits(const struct pipeline *p)
 {
-	struct encoder e = {.src = {NULL, CHUNK_MAX_NBYTES}};
-	plan_blocks(&e, p);
+	struct encoder e = {.p = *p, .src = {NULL, CHUNK_MAX_NBYTES}};
+	plan_blocks(&e);
 	return e.split;
 }
 
@@ -100,7 +101,7 @@ bool encoder_splits(const struct pipeline *p)
 static int plan_cuts(struct encoder *e)
 {
 	struct block b;
-	if (e->p->use_dict || encoder_wants_store(e))
+	if (e->p.use_dict || encoder_wants_store(e))
 		return 0;
 	struct view v = encoder_block(e, e->nblocks / 2, &b);
 	return block_plan_cuts(&e->plan, e->s, &b, v);
@@ -108,8 +109,8 @@ static int plan_cuts(struct encoder *e)
 
 int encoder_plan(struct encoder *e, struct scratch *s, const struct pipeline *p, struct view src)
 {
-	*e = (struct encoder){.s = s, .p = p, .src = src};
-	plan_blocks(e, p);
+	*e = (struct encoder){.s = s, .p = *p, .src = src};
+	plan_blocks(e);
 	e->plan.coder.codec = codec_by_id(p->codec);
 	e->plan.coder.level = p->level;
 	TRY(scratch_state(s, e->plan.coder.codec, &e->plan.coder.state));
@@ -168,7 +169,7 @@ static void put_header(const struct encoder *e, enum chunk_kind kind, struct buf
 		.cbytes = (uint32_t)out->n,
 	};
 	chunk_head_put(out->p, &head);
-	out->p[AT_UDCODEC] = e->p->codec;
+	out->p[AT_UDCODEC] = e->p.codec;
 }
 
 /* One byte less than a plain copy. */
@@ -179,7 +180,7 @@ static size_t below_copy(const struct encoder *e)
 
 bool encoder_wants_store(const struct encoder *e)
 {
-	return !e->p->level || e->src.n < ENCODE_MIN || encoder_body(e) >= below_copy(e);
+	return !e->p.level || e->src.n < ENCODE_MIN || encoder_body(e) >= below_copy(e);
 }
 
 size_t encoder_slot(const struct encoder *e)
@@ -196,7 +197,7 @@ static size_t table_at(const struct encoder *e)
 /* True: blocks get checksums. */
 static bool has_sums(const struct encoder *e)
 {
-	return !e->p->no_sums && block_sums_len(e->nblocks);
+	return !e->p.no_sums && block_sums_len(e->nblocks);
 }
 
 size_t encoder_body(const struct encoder *e)
@@ -224,18 +225,17 @@ static uint64_t store_block(const struct encoder *e)
 	uint64_t size = e->blocksize;
 	if (size >= STORE_BLOCK)
 		return size;
-	if (e->p->typesize > 1)
+	if (e->p.typesize > 1)
 		return size * ceil_div(STORE_BLOCK, size);
 	bool even = size > CHUNK_MAX_TYPESIZE && !(size & (size - 1));
 	return even ? STORE_EVEN : STORE_PRIME;
 }
 
-/* Plans storing the bytes in blocks, with *plain as their pipeline. False: store a plain copy. */
-static bool plan_store(const struct encoder *e, struct encoder *blocks, struct pipeline *plain)
+/* Plans storing the bytes in blocks. False: store a plain copy. */
+static bool plan_store(const struct encoder *e, struct encoder *blocks)
 {
-	*plain = *e->p;
-	pipeline_drop_filters(plain);
-	*blocks = (struct encoder){.p = plain, .src = e->src, .plan = e->plan};
+	*blocks = (struct encoder){.p = e->p, .src = e->src, .plan = e->plan};
+	pipeline_drop_filters(&blocks->p);
 	blocks->blocksize = (uint32_t)min_u64(store_block(e), e->src.n);
 	blocks->nblocks = (uint32_t)ceil_div(e->src.n, blocks->blocksize);
 	uint64_t len = encoder_body(blocks) + e->src.n + STREAM_CSIZE * (uint64_t)blocks->nblocks;
@@ -245,8 +245,7 @@ static bool plan_store(const struct encoder *e, struct encoder *blocks, struct p
 size_t encoder_store_most(const struct encoder *e)
 {
 	struct encoder blocks;
-	struct pipeline plain;
-	size_t each = plan_store(e, &blocks, &plain) ? STREAM_CSIZE : 0;
+	size_t each = plan_store(e, &blocks) ? STREAM_CSIZE : 0;
 	return encoder_body(&blocks) + e->src.n + each * blocks.nblocks;
 }
 
@@ -267,8 +266,7 @@ static void store_blocks(const struct encoder *e, struct buf *out)
 void encoder_store(const struct encoder *e, struct buf *out)
 {
 	struct encoder blocks;
-	struct pipeline plain;
-	if (plan_store(e, &blocks, &plain))
+	if (plan_store(e, &blocks))
 		store_blocks(&blocks, out);
 	else
 		store_copy(e, out);
@@ -299,9 +297,9 @@ void encoder_finish(const struct encoder *e, struct buf *out)
 	out->p[AT_FLAGS] |= (uint8_t)(e->plan.coder.codec->format << FLAG_FORMAT_SHIFT);
 	if (!e->split)
 		out->p[AT_FLAGS] |= FLAG_NO_SPLIT;
-	if (filters_have(e->p->filter, FILTER_DELTA))
+	if (filters_have(e->p.filter, FILTER_DELTA))
 		out->p[AT_FLAGS] |= FLAG_DELTA;
-	memcpy(out->p + AT_FILTERS, e->p->filter, FILTER_SLOTS);
+	memcpy(out->p + AT_FILTERS, e->p.filter, FILTER_SLOTS);
 	memcpy(out->p + AT_METAS, e->meta, FILTER_SLOTS);
 	if (e->dict.n) {
 		out->p[AT_BLOSC2_FLAGS] = BLOSC2_DICT;
@@ -318,9 +316,8 @@ void encoder_finish(const struct encoder *e, struct buf *out)
 static bool stores_as_it_is(const struct encoder *e)
 {
 	struct encoder blocks;
-	struct pipeline plain;
-	return filters_are_none(e->p->filter) && !e->dict.n && !e->split &&
-	       plan_store(e, &blocks, &plain) && blocks.blocksize == e->blocksize;
+	return filters_are_none(e->p.filter) && !e->dict.n && !e->split &&
+	       plan_store(e, &blocks) && blocks.blocksize == e->blocksize;
 }
 
 size_t encoder_most(const struct encoder *e)

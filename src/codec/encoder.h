@@ -17,8 +17,8 @@
 /* Borrows everything it points at. Helper threads replace `s` by a scratch of their own. */
 struct encoder {
 	struct scratch *s;
-	const struct pipeline *p; /* checked by pipeline_check        */
-	struct view src;          /* all bytes of the chunk           */
+	struct pipeline p; /* checked by pipeline_check        */
+	struct view src;   /* all bytes of the chunk           */
 	uint32_t blocksize, nblocks;
 	struct view dict;         /* the chunk's dictionary; empty: none */
 	bool split;               /* full blocks: a stream for each byte of an item */
