@@ -392,17 +392,13 @@ static int judge_regular(struct chunk *c, const struct header *h, uint32_t item)
 	TRY(judge_codec(c, h));
 	TRY(judge_filters(c, item));
 	int need = find_body(c, h, &body);
-	if (need)
-		return need;
-	if (c->is_vl) {
+	if (!need && c->is_vl)
 		need = judge_vl(c, h, body);
-		if (need)
-			return need;
-	}
-	need = read_offsets(c, h, body);
-	if (need)
-		return need;
-	return c->has_dict ? read_dict(c, h) : 0;
+	if (!need)
+		need = read_offsets(c, h, body);
+	if (!need && c->has_dict)
+		need = read_dict(c, h);
+	return need;
 }
 
 /* Validates what follows the header, by the kind of the chunk. > 0: more bytes are needed. */
