@@ -17,7 +17,7 @@ static struct filter_arg arg_of(const struct block_plan *p, unsigned step, struc
 static void undo_first(const struct block_plan *p, struct scratch *s, struct view from, uint8_t *to)
 {
 	struct filter_arg arg = arg_of(p, 0, view_of(NULL, 0));
-	p->step[0].row->backward(&s->kernels, &arg, from, to);
+	filter_run(p->step[0].row->backward, &s->kernels, &arg, from, to);
 }
 
 void block_add_filter(struct block_plan *p, const struct filter *row, uint32_t param)
@@ -86,7 +86,7 @@ int block_decode(const struct block_plan *p, struct scratch *s, const struct blo
 	for (unsigned i = 0; i < n; i++) {
 		struct filter_arg arg = arg_of(p, order[i], b->ref);
 		uint8_t *to = i + 1 == n ? dst.p : s->work[(i + 1) & 1].p;
-		p->step[order[i]].row->backward(&s->kernels, &arg, from, to);
+		filter_run(p->step[order[i]].row->backward, &s->kernels, &arg, from, to);
 		from.p = to;
 	}
 	return 0;
@@ -108,7 +108,7 @@ int block_filter(const struct block_plan *p, struct scratch *s, const struct blo
 	for (unsigned i = 0; i < p->nsteps; i++) {
 		struct filter_arg arg = arg_of(p, i, b->ref);
 		uint8_t *to = s->work[i & 1].p;
-		p->step[i].row->forward(&s->kernels, &arg, *out, to);
+		filter_run(p->step[i].row->forward, &s->kernels, &arg, *out, to);
 		out->p = to;
 	}
 	return 0;

@@ -27,8 +27,12 @@ struct filter_arg {
 	bool blosc1;       /* the older rule for bitshuffle, FORMAT.md 5.3             */
 };
 
-typedef void filter_fn(const struct kernels *, const struct filter_arg *, struct view src,
-		       uint8_t *dst);
+/*
+ * Filters src to dst, which does not overlap it. Returns how many bytes it has written; those after
+ * them, such as a partial item, stay as they are: filter_run copies them.
+ */
+typedef size_t filter_fn(const struct kernels *, const struct filter_arg *, struct view src,
+			 uint8_t *dst);
 
 struct filter {
 	const char *name;
@@ -46,12 +50,17 @@ struct filter {
 	/* True: the filter changes nothing with this argument. No function: never. */
 	bool (*idle)(const struct filter_arg *);
 
-	/*
-	 * Writes src.n bytes to dst, which does not overlap src. NULL: not supported (forward),
-	 * nothing to do (backward).
-	 */
+	/* NULL: not supported (forward), nothing to do (backward). */
 	filter_fn *forward, *backward;
 };
+
+/* Writes src.n bytes to dst, which does not overlap src. */
+static inline void filter_run(filter_fn *fn, const struct kernels *k, const struct filter_arg *arg,
+			      struct view src, uint8_t *dst)
+{
+	size_t done = fn(k, arg, src, dst);
+	memcpy(dst + done, src.p + done, src.n - done);
+}
 
 /*
  * For filters that zero the low bits of a `bits`-bit number: how many, by this parameter. As int8

@@ -12,20 +12,20 @@ static size_t items_of(const struct filter_arg *arg, size_t len)
 	return n & ~(size_t)7;
 }
 
-static void bitshuffle_forward(const struct kernels *k, const struct filter_arg *arg,
-			       struct view src, uint8_t *dst)
+static size_t bitshuffle_forward(const struct kernels *k, const struct filter_arg *arg,
+				 struct view src, uint8_t *dst)
 {
-	size_t n = items_of(arg, src.n), done = n * arg->typesize;
+	size_t n = items_of(arg, src.n);
 	k->bitshuffle(arg->typesize, n, src.p, dst);
-	memcpy(dst + done, src.p + done, src.n - done);
+	return n * arg->typesize;
 }
 
-static void bitshuffle_backward(const struct kernels *k, const struct filter_arg *arg,
-				struct view src, uint8_t *dst)
+static size_t bitshuffle_backward(const struct kernels *k, const struct filter_arg *arg,
+				  struct view src, uint8_t *dst)
 {
-	size_t n = items_of(arg, src.n), done = n * arg->typesize;
+	size_t n = items_of(arg, src.n);
 	k->bitunshuffle(arg->typesize, n, src.p, dst);
-	memcpy(dst + done, src.p + done, src.n - done);
+	return n * arg->typesize;
 }
 
 const struct filter filter_bitshuffle = {

@@ -5,36 +5,36 @@
  */
 #include "codec/filter.h"
 
-static void each_channel(void (*kernel)(size_t, const uint8_t *, uint8_t *), size_t channels,
-			 struct view src, uint8_t *dst)
+static size_t each_channel(void (*kernel)(size_t, const uint8_t *, uint8_t *), size_t channels,
+			   struct view src, uint8_t *dst)
 {
 	size_t n = src.n / channels, done = n * channels;
 	for (size_t at = 0; at < done; at += n)
 		kernel(n, src.p + at, dst + at);
-	memcpy(dst + done, src.p + done, src.n - done);
+	return done;
 }
 
-static void bytedelta_forward(const struct kernels *k, const struct filter_arg *arg,
-			      struct view src, uint8_t *dst)
+static size_t bytedelta_forward(const struct kernels *k, const struct filter_arg *arg,
+				struct view src, uint8_t *dst)
 {
-	each_channel(k->sub_bytes, arg->param, src, dst);
+	return each_channel(k->sub_bytes, arg->param, src, dst);
 }
 
-static void bytedelta_backward(const struct kernels *k, const struct filter_arg *arg,
-			       struct view src, uint8_t *dst)
+static size_t bytedelta_backward(const struct kernels *k, const struct filter_arg *arg,
+				 struct view src, uint8_t *dst)
 {
-	each_channel(k->sum_scan, arg->param, src, dst);
+	return each_channel(k->sum_scan, arg->param, src, dst);
 }
 
-static void old_backward(const struct kernels *k, const struct filter_arg *arg, struct view src,
-			 uint8_t *dst)
+static size_t old_backward(const struct kernels *k, const struct filter_arg *arg, struct view src,
+			   uint8_t *dst)
 {
 	size_t n = src.n / arg->param, done = n * arg->param, wide = n & ~(size_t)15;
 	for (size_t at = 0; at < done; at += n) {
 		k->sum_scan(wide, src.p + at, dst + at);
 		k->sum_scan(n - wide, src.p + at + wide, dst + at + wide);
 	}
-	memcpy(dst + done, src.p + done, src.n - done);
+	return done;
 }
 
 const struct filter filter_bytedelta = {

@@ -13,40 +13,36 @@ static size_t word_of(uint32_t typesize)
 	return typesize % 8 == 0 ? 8 : 1;
 }
 
-static void xor_ref(const struct kernels *k, const struct filter_arg *arg, struct view src,
-		    uint8_t *dst)
+static size_t xor_ref(const struct kernels *k, const struct filter_arg *arg, struct view src,
+		      uint8_t *dst)
 {
 	size_t word = word_of(arg->typesize), done = src.n / word * word;
 	assert(arg->ref.n >= src.n);
 	k->xor_bytes(done, src.p, arg->ref.p, dst);
-	memcpy(dst + done, src.p + done, src.n - done);
+	return done;
 }
 
-static void delta_forward(const struct kernels *k, const struct filter_arg *arg, struct view src,
-			  uint8_t *dst)
+static size_t delta_forward(const struct kernels *k, const struct filter_arg *arg, struct view src,
+			    uint8_t *dst)
 {
-	if (arg->ref.n) {
-		xor_ref(k, arg, src, dst);
-		return;
-	}
+	if (arg->ref.n)
+		return xor_ref(k, arg, src, dst);
 	size_t word = word_of(arg->typesize), done = src.n / word * word;
 	if (done) {
 		memcpy(dst, src.p, word);
 		k->xor_bytes(done - word, src.p + word, src.p, dst + word);
 	}
-	memcpy(dst + done, src.p + done, src.n - done);
+	return done;
 }
 
-static void delta_backward(const struct kernels *k, const struct filter_arg *arg, struct view src,
-			   uint8_t *dst)
+static size_t delta_backward(const struct kernels *k, const struct filter_arg *arg, struct view src,
+			     uint8_t *dst)
 {
-	if (arg->ref.n) {
-		xor_ref(k, arg, src, dst);
-		return;
-	}
-	size_t word = word_of(arg->typesize), n = src.n / word, done = n * word;
+	if (arg->ref.n)
+		return xor_ref(k, arg, src, dst);
+	size_t word = word_of(arg->typesize), n = src.n / word;
 	k->xor_scan(word, n, src.p, dst);
-	memcpy(dst + done, src.p + done, src.n - done);
+	return n * word;
 }
 
 const struct filter filter_delta = {

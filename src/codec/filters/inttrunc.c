@@ -11,8 +11,8 @@ static const char *inttrunc_check(uint8_t param, uint32_t typesize)
 	return NULL;
 }
 
-static void inttrunc_forward(const struct kernels *k, const struct filter_arg *arg,
-			     struct view src, uint8_t *dst)
+static size_t inttrunc_forward(const struct kernels *k, const struct filter_arg *arg,
+			       struct view src, uint8_t *dst)
 {
 	int bits = 8 * (int)arg->typesize;
 	unsigned zeroed = (unsigned)filter_bits_zeroed((uint8_t)arg->param, bits);
@@ -27,7 +27,7 @@ static void inttrunc_forward(const struct kernels *k, const struct filter_arg *a
 		put_le64(dst + i, get_le64(src.p + i) & wide);
 	for (; i < whole; i++)
 		dst[i] = src.p[i] & mask[i % 8];
-	memcpy(dst + i, src.p + i, src.n - i);
+	return whole;
 }
 
 const struct filter filter_inttrunc = {

@@ -1,4 +1,4 @@
-/* Byte shuffle, FORMAT.md 5.2: groups byte j of all items. A partial item at the end is copied. */
+/* Byte shuffle, FORMAT.md 5.2: groups byte j of all items. A partial item stays as it is. */
 #include "codec/filter.h"
 
 static size_t item_of(const struct filter_arg *arg)
@@ -11,20 +11,20 @@ static bool shuffle_idle(const struct filter_arg *arg)
 	return item_of(arg) == 1;
 }
 
-static void shuffle_forward(const struct kernels *k, const struct filter_arg *arg, struct view src,
-			    uint8_t *dst)
+static size_t shuffle_forward(const struct kernels *k, const struct filter_arg *arg,
+			      struct view src, uint8_t *dst)
 {
-	size_t size = item_of(arg), n = src.n / size, done = n * size;
+	size_t size = item_of(arg), n = src.n / size;
 	k->shuffle(size, n, src.p, dst);
-	memcpy(dst + done, src.p + done, src.n - done);
+	return n * size;
 }
 
-static void shuffle_backward(const struct kernels *k, const struct filter_arg *arg, struct view src,
-			     uint8_t *dst)
+static size_t shuffle_backward(const struct kernels *k, const struct filter_arg *arg,
+			       struct view src, uint8_t *dst)
 {
-	size_t size = item_of(arg), n = src.n / size, done = n * size;
+	size_t size = item_of(arg), n = src.n / size;
 	k->unshuffle(size, n, src.p, dst);
-	memcpy(dst + done, src.p + done, src.n - done);
+	return n * size;
 }
 
 const struct filter filter_shuffle = {

@@ -17,8 +17,8 @@ static const char *truncprec_check(uint8_t param, uint32_t typesize)
 	return NULL;
 }
 
-static void truncprec_forward(const struct kernels *k, const struct filter_arg *arg,
-			      struct view src, uint8_t *dst)
+static size_t truncprec_forward(const struct kernels *k, const struct filter_arg *arg,
+				struct view src, uint8_t *dst)
 {
 	int bits = mantissa_of(arg->typesize);
 	unsigned zeroed = (unsigned)filter_bits_zeroed((uint8_t)arg->param, bits);
@@ -29,7 +29,7 @@ static void truncprec_forward(const struct kernels *k, const struct filter_arg *
 	else
 		for (; i + 8 <= src.n; i += 8)
 			put_le64(dst + i, get_le64(src.p + i) & (~0ull << zeroed));
-	memcpy(dst + i, src.p + i, src.n - i);
+	return i;
 }
 
 const struct filter filter_truncprec = {
