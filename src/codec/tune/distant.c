@@ -23,7 +23,7 @@ int tune_look_far(struct tuner *t)
 	bool better = tune_pays(t->goal, &r->tried[0]) ? tune_permille(&plain) < most
 						       : tune_pays(t->goal, &plain);
 	if (better)
-		tune_bring(r, &plain, tune_place_of_plain(r), 0);
+		tune_bring(r, plain, tune_place_of_plain(r), 0);
 	return 0;
 }
 
@@ -45,7 +45,7 @@ static int try_copies(struct tuner *t, bool far)
 	uint64_t without = (uint64_t)plain.stored * tune_permille(&r->tried[place]);
 	bool clear = far && plain.stored + plain.stored / 16 < filtered.stored;
 	if (without < with || clear)
-		tune_bring(r, &plain, place, 0);
+		tune_bring(r, plain, place, 0);
 	return 0;
 }
 

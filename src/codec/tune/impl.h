@@ -153,9 +153,8 @@ NODISCARD int tune_try_plain(struct tuner *t, struct tune_trial *trial);
 /* The index of the candidate without a filter, which is always tried. */
 unsigned tune_place_of_plain(const struct tune_report *r);
 
-/* Moves candidate `from`, or a new one, to `place`. */
-void tune_bring(struct tune_report *r, const struct tune_trial *new, unsigned from,
-		unsigned place);
+/* Moves candidate `from` up to `place`, as `trial`. from == r->ntried: a new one. */
+void tune_bring(struct tune_report *r, struct tune_trial trial, unsigned from, unsigned place);
 
 /* Sorts, best first. */
 void tune_sort(struct tune_trial *list, unsigned n);

@@ -267,19 +267,25 @@ static unsigned count_rivals(const struct tune_report *r)
 	return clear ? 1 : 2;
 }
 
+/* The first of the `n` best that has differences; n: none has. */
+static unsigned find_delta(const struct tune_report *r, unsigned n)
+{
+	unsigned i = 0;
+	while (i < n && !is_delta(&r->tried[i]))
+		i++;
+	return i;
+}
+
 /*
  * If one of the `n` best has differences, appends its sibling without them, unless that is among
- * the `n`. Returns how many to look at again; *delta: one of them has differences.
+ * the `n`. Returns how many to look at again.
  */
-static unsigned bring_sibling(struct tuner *t, unsigned n, bool *delta)
+static unsigned bring_sibling(struct tuner *t, unsigned n)
 {
 	struct tune_report *r = t->report;
 	struct tune_trial sibling = {0};
-	unsigned place = 0, i = 0;
-	while (place < n && !is_delta(&r->tried[place]))
-		place++;
-	*delta = place < n;
-	if (!*delta)
+	unsigned place = find_delta(r, n), i = 0;
+	if (place == n)
 		return n;
 	uint32_t size = r->tried[place].pipeline.typesize;
 	enum tune_kind kind = size > 1 ? TUNE_KIND_SHUFFLE : TUNE_KIND_PLAIN;
@@ -288,7 +294,7 @@ static unsigned bring_sibling(struct tuner *t, unsigned n, bool *delta)
 		i++;
 	if (i < n)
 		return n;
-	tune_bring(r, &sibling, i, n);
+	tune_bring(r, sibling, i, n);
 	return n + 1;
 }
 
@@ -303,8 +309,7 @@ static unsigned bring_plain(struct tuner *t, unsigned n)
 	unsigned i = tune_place_of_plain(r);
 	if (i < n || !t->wordy)
 		return n;
-	struct tune_trial plain = r->tried[i];
-	tune_bring(r, &plain, i, n);
+	tune_bring(r, r->tried[i], i, n);
 	return n + 1;
 }
 
@@ -318,7 +323,7 @@ static unsigned bring_joined(struct tune_report *r, unsigned n)
 	if (!encoder_splits(&joined.pipeline))
 		return n;
 	joined.pipeline.split_mode = SPLIT_NEVER;
-	tune_bring(r, &joined, r->ntried, n);
+	tune_bring(r, joined, r->ntried, n);
 	return n + 1;
 }
 
@@ -408,10 +413,8 @@ static unsigned bring_records(struct tune_report *r)
 	uint32_t most = 2 * tune_permille(&r->tried[0]);
 	unsigned n = 1;
 	for (unsigned i = 1; i < r->ntried; i++)
-		if (has_long_items(&r->tried[i]) && tune_permille(&r->tried[i]) <= most) {
-			struct tune_trial record = r->tried[i];
-			tune_bring(r, &record, i, n++);
-		}
+		if (has_long_items(&r->tried[i]) && tune_permille(&r->tried[i]) <= most)
+			tune_bring(r, r->tried[i], i, n++);
 	return n;
 }
 
@@ -461,33 +464,32 @@ static int try_records(struct tuner *t)
 }
 
 /* Tries the first `n` on longer pieces, or at more places. */
-static int try_rivals(struct tuner *t, unsigned n, bool delta)
+static int try_rivals(struct tuner *t, unsigned n)
 {
 	const struct tune_trial *best = &t->report->tried[0], *next = &t->report->tried[1];
 	bool doubtful = !tune_can_estimate(t) || has_long_items(best) || has_long_items(next) ||
 			tune_permille(best) >= TUNE_PAYS_CLEARLY;
 	if (doubtful)
 		return try_long(t, &coded_long, n, ANEW);
-	return try_one_place(t, n, delta ? ANEW : ADDED);
+	return try_one_place(t, n, find_delta(t->report, n) < n ? ANEW : ADDED);
 }
 
 int tune_look(struct tuner *t)
 {
 	struct tune_report *r = t->report;
-	bool delta;
 	TRY(tune_gather(t, tune_can_estimate(t) ? &estimated_short : &coded_short,
 			TUNE_FIRST_PLACES));
 	TRY(try_likely(t));
 	tune_sort(r->tried, r->ntried);
 	bool little = tune_permille(&r->tried[0]) >= TUNE_PAYS_CLEARLY;
-	unsigned n = bring_sibling(t, count_rivals(r), &delta);
+	unsigned n = bring_sibling(t, count_rivals(r));
 	n = bring_plain(t, bring_joined(r, n));
 	/*
 	 * With n == 1 there is nothing to decide; but that little is saved at all is not believed
 	 * after one look.
 	 */
 	if (n > 1 || little)
-		TRY(try_rivals(t, n, delta));
+		TRY(try_rivals(t, n));
 	TRY(try_records(t));
 	if (t->goal->aim == TUNE_SPEED)
 		return 0;

@@ -108,6 +108,6 @@ int tune_look_for_repeats(struct tuner *t)
 		return 0;
 	}
 	t->repeats = true;
-	tune_bring(r, &best, r->ntried < TUNE_TRIED_MAX ? r->ntried : r->ntried - 1, 0);
+	tune_bring(r, best, r->ntried < TUNE_TRIED_MAX ? r->ntried : r->ntried - 1, 0);
 	return 0;
 }

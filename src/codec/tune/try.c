@@ -220,13 +220,12 @@ unsigned tune_place_of_plain(const struct tune_report *r)
 	return i;
 }
 
-void tune_bring(struct tune_report *r, const struct tune_trial *new, unsigned from,
-		unsigned place)
+void tune_bring(struct tune_report *r, struct tune_trial trial, unsigned from, unsigned place)
 {
 	assert(r->ntried < TUNE_TRIED_MAX || from < r->ntried);
 	r->ntried += from == r->ntried;
 	memmove(&r->tried[place + 1], &r->tried[place], (from - place) * sizeof *r->tried);
-	r->tried[place] = *new;
+	r->tried[place] = trial;
 }
 
 void tune_sort(struct tune_trial *list, unsigned n)
