@@ -230,37 +230,27 @@ int index_load(struct numbers *ix, const struct stored *at, uint32_t n, struct i
 	return rc;
 }
 
-static struct chunk_head head_of(enum chunk_kind kind, uint32_t nbytes, uint32_t cbytes)
+/* A chunk of that kind for an index of `nbytes`: a header, then the entry or entries in `raw`. */
+static int encode_raw(enum chunk_kind kind, uint32_t nbytes, struct view raw, struct buf *out)
 {
-	return (struct chunk_head){.kind = kind,
-				   .typesize = ENTRY_BYTES,
-				   .nbytes = nbytes,
-				   .blocksize = (uint32_t)min_u64(nbytes, BLOCK_SIZE),
-				   .cbytes = cbytes};
-}
-
-static int encode_same(const struct numbers *ix, struct buf *out)
-{
-	struct chunk_head head =
-		head_of(CHUNK_VALUE, ix->n * ENTRY_BYTES, CHUNK_HEAD + ENTRY_BYTES);
-
-	TRY(buf_reserve_fresh(out, head.cbytes));
-	chunk_head_put(out->p, &head);
-	put_le64(out->p + CHUNK_HEAD, ix->page[0].same);
-	out->n = head.cbytes;
-	return 0;
-}
-
-static int encode_plain(struct view raw, struct buf *out)
-{
-	struct chunk_head head =
-		head_of(CHUNK_STORED, (uint32_t)raw.n, (uint32_t)(CHUNK_HEAD + raw.n));
+	struct chunk_head head = {.kind = kind,
+				  .typesize = ENTRY_BYTES,
+				  .nbytes = nbytes,
+				  .blocksize = (uint32_t)min_u64(nbytes, BLOCK_SIZE),
+				  .cbytes = (uint32_t)(CHUNK_HEAD + raw.n)};
 
 	TRY(buf_reserve_fresh(out, head.cbytes));
 	chunk_head_put(out->p, &head);
 	memcpy(out->p + CHUNK_HEAD, raw.p, raw.n);
 	out->n = head.cbytes;
 	return 0;
+}
+
+static int encode_same(const struct numbers *ix, struct buf *out)
+{
+	uint8_t entry[ENTRY_BYTES];
+	put_le64(entry, ix->page[0].same);
+	return encode_raw(CHUNK_VALUE, ix->n * ENTRY_BYTES, view_of(entry, sizeof entry), out);
 }
 
 static int encode_packed(struct view raw, struct buf *out)
@@ -320,8 +310,9 @@ static int encode_all(const struct numbers *ix, struct buf *out)
 	TRY(buf_reserve(&raw, ix->n * ENTRY_BYTES));
 	raw.n = ix->n * ENTRY_BYTES;
 	index_pack(ix, raw.p);
-	int rc = ix->n <= STORED_LIMIT ? encode_plain(buf_view(&raw), out)
-				       : encode_packed(buf_view(&raw), out);
+	int rc = ix->n <= STORED_LIMIT
+			 ? encode_raw(CHUNK_STORED, (uint32_t)raw.n, buf_view(&raw), out)
+			 : encode_packed(buf_view(&raw), out);
 	buf_free(&raw);
 	return rc;
 }
