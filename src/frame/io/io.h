@@ -24,7 +24,7 @@ struct io_ops {
 	int (*size)(struct io *io, uint64_t *size);
 	int (*truncate)(struct io *io, uint64_t size);
 	int (*punch)(struct io *io, uint64_t at, uint64_t len);       /* -EOPNOTSUPP is legal */
-	uint64_t (*mount)(struct io *io);                             /* see io_mount */
+	uint64_t (*mount)(struct io *io);                             /* NULL: not known */
 	uint64_t (*next_data)(struct io *io, uint64_t at);            /* NULL: no holes */
 	uint64_t (*taken)(struct io *io);                             /* NULL: not known */
 	uint64_t (*changed)(struct io *io);                           /* NULL: not known */
@@ -99,7 +99,7 @@ NODISCARD static inline int io_punch(struct io *io, uint64_t at, uint64_t len)
 /* A number that no other mount has or, since Linux 6.8, ever had. 0: unknown, before Linux 5.8. */
 static inline uint64_t io_mount(struct io *io)
 {
-	return io->ops->mount(io);
+	return io->ops->mount ? io->ops->mount(io) : 0;
 }
 
 /* The offset, at or after `at`, of the next data that is not a hole; UINT64_MAX: there is none. */

@@ -68,12 +68,6 @@ static int mem_punch(struct io *io, uint64_t at, uint64_t len)
 	return 0;
 }
 
-static uint64_t mem_mount(struct io *io)
-{
-	(void)io;
-	return 0;
-}
-
 static void mem_close(struct io *io)
 {
 	buf_free(bytes_of(io));
@@ -87,7 +81,6 @@ static const struct io_ops mem_ops = {
 	.size = mem_size,
 	.truncate = mem_truncate,
 	.punch = mem_punch,
-	.mount = mem_mount,
 	.close = mem_close,
 };
 
