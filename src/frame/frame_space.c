@@ -129,9 +129,11 @@ void frame_space_note(struct frame *f, uint32_t n, uint32_t len)
 }
 
 /* Frees every gap between chunks. A failure only costs space. */
-static void survey(struct frame *f)
+void frame_space_survey(struct frame *f)
 {
 	uint32_t n;
+	if (f->survey != SURVEY_NOT_YET)
+		return;
 	struct stretch *list = mem_zalloc_array(min_u64(f->index.n, MAX_SURVEY), sizeof *list);
 	f->survey = SURVEY_IMPOSSIBLE;
 	if (list && collect(f, list, &n) == 0) {
@@ -147,12 +149,6 @@ static void survey(struct frame *f)
 			space_durable(&f->space);
 	}
 	mem_free(list);
-}
-
-void frame_space_survey(struct frame *f)
-{
-	if (f->survey == SURVEY_NOT_YET)
-		survey(f);
 }
 
 static void survey_small(struct frame *f)
@@ -181,8 +177,8 @@ void frame_space_drop(struct frame *f, uint32_t n)
 	uint64_t entry = numbers_get(&f->index, n), at = f->info.header_len + entry;
 	if (!entry_is_stored(entry) || space_drop(&f->space, at))
 		return;
-	if (at < f->area && f->survey == SURVEY_NOT_YET)
-		survey(f);
+	if (at < f->area)
+		frame_space_survey(f);
 	uint64_t len = numbers_get(&f->lengths, n);
 	if (len != LENGTH_NONE)
 		frame_space_retire(f, at, at + len);
@@ -194,7 +190,7 @@ void frame_space_drop_from(struct frame *f, uint32_t first)
 		survey_small(f);
 	bool all = first == 0 && f->survey != SURVEY_DONE;
 	for (uint32_t i = first; (i = index_next_stored(&f->index, i)) < f->index.n; i++)
-		if (!all || f->info.header_len + numbers_get(&f->index, i) >= f->area)
+		if (!all || !is_old(f, i))
 			frame_space_drop(f, i);
 	if (all) { /* none of the chunks that were there at open is left */
 		frame_space_retire(f, f->info.header_len, f->area);
