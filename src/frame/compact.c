@@ -5,8 +5,6 @@
 #include "frame/era.h"
 #include "frame/frame_impl.h"
 
-#include <stdlib.h>
-
 #define BATCH 64 /* at most this many chunks are moved per call */
 
 /* A file is compacted when more than this share of it is free: a third, or a 32nd. */
@@ -22,49 +20,24 @@ struct move {
 	uint32_t n;
 };
 
-/* The last chunks in the file, as a heap with the one of lowest offset on top. */
+/* The last chunks in the file, the very last one first. */
 struct last {
 	struct move list[BATCH];
 	uint32_t n;
 };
 
-static void sift_down(struct last *l, uint32_t i)
-{
-	for (;;) {
-		uint32_t kid = 2 * i + 1;
-		if (kid >= l->n)
-			return;
-		if (kid + 1 < l->n && l->list[kid + 1].at < l->list[kid].at)
-			kid++;
-		if (l->list[i].at <= l->list[kid].at)
-			return;
-		struct move swap = l->list[i];
-		l->list[i] = l->list[kid];
-		l->list[kid] = swap;
-		i = kid;
-	}
-}
-
-static int compare_last(const void *a, const void *b)
-{
-	uint64_t x = ((const struct move *)a)->at, y = ((const struct move *)b)->at;
-	return (x < y) - (x > y);
-}
-
+/* Goes backwards: mostly, the last chunks of the index are also the last ones in the file. */
 static void find_last(const struct frame *f, struct last *l)
 {
-	for (uint32_t i = 0; (i = index_next_stored(&f->index, i)) < f->index.n; i++) {
+	for (uint32_t i = f->index.n; i-- > 0;) {
 		struct move m = {numbers_get(&f->index, i), i};
-		if (l->n < BATCH) {
-			l->list[l->n++] = m;
-			for (uint32_t k = l->n / 2; l->n == BATCH && k-- > 0;)
-				sift_down(l, k);
-		} else if (m.at > l->list[0].at) {
-			l->list[0] = m;
-			sift_down(l, 0);
-		}
+		if (!entry_is_stored(m.at) || (l->n == BATCH && m.at <= l->list[BATCH - 1].at))
+			continue;
+		uint32_t k = l->n < BATCH ? l->n++ : BATCH - 1;
+		for (; k > 0 && l->list[k - 1].at < m.at; k--)
+			l->list[k] = l->list[k - 1];
+		l->list[k] = m;
 	}
-	qsort(l->list, l->n, sizeof *l->list, compare_last);
 }
 
 /* Moves a chunk. *moved: its stored bytes; 0: there is no gap for it. */
