@@ -80,7 +80,7 @@ int block_decode(const struct block_plan *p, struct scratch *s, const struct blo
 		return streams_decode(p, b, &in, dst);
 
 	struct view from;
-	TRY(n > 1 ? scratch_work(s, dst.n) : scratch_work_first(s, dst.n));
+	TRY(scratch_work(s, n, dst.n));
 	TRY(filtered_bytes(p, b, &in, span_of(s->work[0].p, dst.n), &from));
 	/* The first filter may read work[0], and so writes to work[1], if not to dst. */
 	for (unsigned i = 0; i < n; i++) {
@@ -104,7 +104,7 @@ int block_filter(const struct block_plan *p, struct scratch *s, const struct blo
 	*out = src;
 	if (!p->nsteps)
 		return 0;
-	TRY(p->nsteps > 1 ? scratch_work(s, src.n) : scratch_work_first(s, src.n));
+	TRY(scratch_work(s, p->nsteps, src.n));
 	for (unsigned i = 0; i < p->nsteps; i++) {
 		struct filter_arg arg = arg_of(p, i, b->ref);
 		uint8_t *to = s->work[i & 1].p;
@@ -177,7 +177,7 @@ int block_unpack(const struct block_plan *p, struct scratch *s, struct view pack
 		size_t end = min_u64(hi, whole);
 		struct units u = {lo / unit, ceil_div(end, unit) - lo / unit};
 		bool fits = lo % unit == 0 && end % unit == 0;
-		TRY(scratch_work(s, u.n * unit));
+		TRY(scratch_work(s, 2, u.n * unit));
 		unpack_units(p, s, view_part(packed, 0, whole), u, fits ? dst.p : s->work[1].p);
 		if (!fits)
 			bytes_copy(dst.p, s->work[1].p + lo % unit, end - lo);
@@ -218,7 +218,7 @@ static bool decode_front(const struct block_plan *p, struct scratch *s, struct v
 			 struct block_part part, struct span dst)
 {
 	struct cursor in = cursor_of(stored);
-	if (scratch_work_first(s, part.whole) < 0)
+	if (scratch_work(s, 1, part.whole) < 0)
 		return false;
 	struct span room = {s->work[0].p, part.whole};
 	const uint8_t *front = stream_front(p, &in, room, part.lo + dst.n);
@@ -234,7 +234,7 @@ static bool decode_units(const struct block_plan *p, struct scratch *s, struct v
 	struct cursor in = cursor_of(stored);
 	size_t n = planes_of(p, &p->step[0]), end = ceil_div(part.lo + dst.n, n);
 	struct units u = {part.lo / n, end - part.lo / n};
-	if (scratch_work(s, max_u64(part.whole / n, u.n * n)) < 0)
+	if (scratch_work(s, 2, max_u64(part.whole / n, u.n * n)) < 0)
 		return false;
 	struct span room = {s->work[1].p, part.whole / n};
 	for (size_t i = 0; i < n; i++) {

@@ -73,15 +73,10 @@ void scratch_trim(struct scratch *s)
 	buf_trim(&s->stage, STAGE_KEEP);
 }
 
-int scratch_work_first(struct scratch *s, size_t n)
+int scratch_work(struct scratch *s, unsigned steps, size_t n)
 {
-	return buf_reserve_fresh(&s->work[0], n);
-}
-
-int scratch_work(struct scratch *s, size_t n)
-{
-	TRY(scratch_work_first(s, n));
-	return buf_reserve_fresh(&s->work[1], n);
+	TRY(buf_reserve_fresh(&s->work[0], n));
+	return steps > 1 ? buf_reserve_fresh(&s->work[1], n) : 0;
 }
 
 void scratch_done(struct scratch *s)

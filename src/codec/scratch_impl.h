@@ -17,11 +17,10 @@ struct scratch {
 };
 
 /*
- * Grows both block buffers, or only the first, to `n` bytes each. They are valid until
- * scratch_done.
+ * Grows the block buffers to `n` bytes each: the first, and for more than one step the other, too.
+ * They are valid until scratch_done.
  */
-NODISCARD int scratch_work(struct scratch *s, size_t n);
-NODISCARD int scratch_work_first(struct scratch *s, size_t n);
+NODISCARD int scratch_work(struct scratch *s, unsigned steps, size_t n);
 
 /*
  * Frees buffers that only a giant block needed, or a giant chunk with a dictionary: a tiny file may
