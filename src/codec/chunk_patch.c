@@ -233,14 +233,12 @@ static int plan_patch(struct patcher *pt)
 	return plan_cuts(pt);
 }
 
-/*
- * `plain`: all blocks of the chunk are stored as plain bytes. `old`: the chunk before it got
- * longer, or NULL.
- */
-static int patch(struct scratch *s, const struct chunk_patch *p, bool plain,
-		 const struct chunk *old, struct buf *out)
+/* `old`: the chunk before it got longer, or NULL. */
+static int patch(struct scratch *s, const struct chunk_patch *p, const struct chunk *old,
+		 struct buf *out)
 {
 	const struct chunk *c = p->chunk;
+	bool plain = !old && is_plain(c); /* such a chunk does not get longer: lengthen */
 	if (!can_be_patched(p, plain))
 		return 1;
 	struct patcher pt = {
@@ -284,7 +282,7 @@ static int lengthen(struct scratch *s, const struct chunk_patch *p, struct buf *
 	q.chunk = &longer;
 	check_edits(&q);
 	assert(new_end_is_edited(&q, old));
-	return patch(s, &q, false, old, out);
+	return patch(s, &q, old, out);
 }
 
 int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out)
@@ -293,7 +291,7 @@ int chunk_patch(struct scratch *s, const struct chunk_patch *p, struct buf *out)
 		return lengthen(s, p, out);
 	check_edits(p);
 	if (p->chunk->kind != CHUNK_STORED)
-		return patch(s, p, is_plain(p->chunk), NULL, out);
+		return patch(s, p, NULL, out);
 	return p->chunk->common ? patch_stored(p, out) : 1; /* since its header is copied */
 }
 
