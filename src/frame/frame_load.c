@@ -95,24 +95,29 @@ static int read_chunk_head(const struct frame *f, uint32_t chunk, uint8_t head[s
 	return rc;
 }
 
+/*
+ * Without holes every chunk takes bytes, or has a file of its own; many entries for the same chunk
+ * could only be meant to exhaust memory and patience.
+ */
+static int judge_number(const struct frame *f)
+{
+	uint64_t n = f->index.n, files, least = (uint64_t)FRAME_MAX_CHUNKS * CHUNK_HEAD;
+	if (f->info.sparse) {
+		TRY(sframe_count_files(f->dirfd, n, &files));
+		return n > files ? UNSUPPORTED("more chunks than files", n) : 0;
+	}
+	if (n > f->info.cbytes / CHUNK_HEAD)
+		return UNSUPPORTED("more chunks than fit into the chunk area", n);
+	if (n > most_bytes(f, f->info.cbytes, least) / CHUNK_HEAD)
+		return UNSUPPORTED("more chunks than the file has bytes for", n);
+	return 0;
+}
+
 /* For chunks of different sizes: only their headers tell where each one starts. */
 static int load_starts(struct frame *f)
 {
 	uint32_t n = f->index.n;
-	/*
-	 * Without holes every chunk takes bytes, or has a file of its own; many entries for the
-	 * same chunk could only be meant to exhaust memory and patience.
-	 */
-	uint64_t most = f->info.cbytes / CHUNK_HEAD;
-	uint64_t least = (uint64_t)FRAME_MAX_CHUNKS * CHUNK_HEAD;
-	if (f->info.sparse)
-		TRY(sframe_count_files(f->dirfd, n, &most));
-	if (n > most && f->info.sparse)
-		return UNSUPPORTED("more chunks than files", n);
-	if (n > most)
-		return UNSUPPORTED("more chunks than fit into the chunk area", n);
-	if (!f->info.sparse && n > most_bytes(f, f->info.cbytes, least) / CHUNK_HEAD)
-		return UNSUPPORTED("more chunks than the file has bytes for", n);
+	TRY(judge_number(f));
 	TRY(hold(f, (n + 1ull) * sizeof *f->start));
 	f->start = mem_zalloc_array((size_t)n + 1, sizeof *f->start);
 	if (!f->start)
