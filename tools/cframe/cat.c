@@ -51,7 +51,7 @@ static int write_out(struct view v)
 static int put(struct cat *c, struct view v)
 {
 	struct view known = {v.p, min_u64(v.n, c->out - c->at)};
-	struct view fresh = {v.p + known.n, v.n - known.n};
+	struct view fresh = view_from(v, known.n);
 	sum64_add(c->state, known);
 	c->at += known.n;
 	if (known.n && c->at == c->out && sum64_so_far(c->state) != c->sum) {

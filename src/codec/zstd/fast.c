@@ -64,7 +64,7 @@ static uint8_t *put_block(struct zstd_finder *f, struct view v, bool last, struc
 	struct zstd_known before = f->known;
 	if (dst.n < ZSTD_BLOCK_HEADER)
 		return NULL;
-	struct span room = {dst.p + ZSTD_BLOCK_HEADER, dst.n - ZSTD_BLOCK_HEADER};
+	struct span room = span_from(dst, ZSTD_BLOCK_HEADER);
 	uint8_t *out = put_parts(f, v, room);
 	if (out) {
 		zstd_put_block_header(dst.p, ZSTD_BLOCK_COMPRESSED, (size_t)(out - room.p), last);

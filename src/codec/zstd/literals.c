@@ -91,7 +91,7 @@ static uint8_t *put_coded(const struct zstd_work *w, const struct coding *c, str
 	if (c->description.n + (size_t)(c->bits / 8) + gain >= v.n || dst.n < head)
 		return NULL;
 	memcpy(dst.p + coded_header(v.n), c->description.p, c->description.n);
-	struct span room = {dst.p + head, dst.n - head};
+	struct span room = span_from(dst, head);
 	uint8_t *out = v.n < ONE_STREAM ? zstd_put_stream(c->tree->code, v, room)
 					: put_four(w, c->tree, v, room);
 	if (!out)
