@@ -160,38 +160,51 @@ bool file_can_reach(struct file *f, uint64_t at, uint64_t n)
 	return can;
 }
 
-/* *why: the error that stopped it after the bytes that it returns. */
-static ssize_t write_locked(struct file *f, const struct file_data *d, int *why)
+/* Makes the file ready to take the bytes, and long enough. */
+static int prepare_write(struct file *f, uint64_t at, size_t n)
 {
-	size_t done = 0, n = d->bytes.n;
-	uint64_t old = frame_size(f->frame), end = d->at + n;
-	struct piece p;
-	int rc = 0;
+	uint64_t old = frame_size(f->frame);
 
-	if (!reaches(f, d->at, n))
+	TRY(file_check_change(f));
+	if (!reaches(f, at, n))
 		return -EFBIG;
 	if (old == 0)
 		file_adopt_pipeline(f);
 	TRY(file_check_memory(f));
-	if (end > old)
-		TRY(file_resize_locked(f, end));
-	struct range r = range_of(d->at, n, f->chunk_size);
-	while (rc >= 0 && range_next(&r, &p)) {
-		struct buf *own = p.hi - p.lo == n ? d->own : NULL;
-		rc = write_piece(f, &p, d->bytes.p + done, own);
-		done += p.hi - p.lo;
+	return at + n > old ? file_resize_locked(f, at + n) : 0;
+}
+
+/* How far a write has got: `n` bytes, and the error that stopped it there; 0: that was all. */
+struct written {
+	size_t n;
+	int rc;
+};
+
+static struct written write_locked(struct file *f, const struct file_data *d)
+{
+	uint64_t old = frame_size(f->frame);
+	struct written w = {.rc = prepare_write(f, d->at, d->bytes.n)};
+	struct piece p;
+
+	if (w.rc < 0)
+		return w;
+	struct range r = range_of(d->at, d->bytes.n, f->chunk_size);
+	while (w.rc >= 0 && range_next(&r, &p)) {
+		struct buf *own = p.hi - p.lo == d->bytes.n ? d->own : NULL;
+		w.rc = write_piece(f, &p, d->bytes.p + w.n, own);
+		w.n += p.hi - p.lo;
 	}
-	if (rc < 0 && end > old)
-		file_shrink_back(f, done ? max_u64(old, d->at + done) : old);
-	if (rc < 0)
+	uint64_t end = d->at + w.n;
+	if (w.rc < 0 && d->at + d->bytes.n > old)
+		file_shrink_back(f, w.n ? max_u64(old, end) : old);
+	if (w.rc < 0)
 		touched_whole(&f->unsynced.touched);
 	else
-		touched_add(&f->unsynced.touched, d->at, n);
-	arrivals_come(&f->arrivals, old, d->at, d->at + done);
-	if (done && d->at + done > old)
+		touched_add(&f->unsynced.touched, d->at, w.n);
+	arrivals_come(&f->arrivals, old, d->at, end);
+	if (w.n && end > old)
 		(void)file_accept_long_refused(f);
-	*why = rc;
-	return done ? (ssize_t)done : rc;
+	return w;
 }
 
 /* The most memory that a write can take: each chunk as a whole. */
@@ -202,23 +215,20 @@ static uint64_t most_memory(struct file *f, uint64_t at, size_t n)
 	return range_nchunks(range_within(at, size) + n, size) * size;
 }
 
-static ssize_t write_gated(struct file *f, const struct file_data *d, enum file_source from,
-			   int *why)
+static struct written write_gated(struct file *f, const struct file_data *d, enum file_source from)
 {
 	pthread_rwlock_rdlock(&f->gate);
 	if (from == FILE_FROM_WRITEBACK)
 		times_hold(f->inode, f->fd);
 	pthread_rwlock_wrlock(&f->lock);
-	ssize_t rc = file_check_change(f);
-	if (rc >= 0)
-		rc = write_locked(f, d, why);
+	struct written w = write_locked(f, d);
 	pthread_rwlock_unlock(&f->lock);
-	if (rc >= 0) {
+	if (w.n) {
 		file_note_change(f, from);
-		stats_add(STATS_WRITE_BYTES, (uint64_t)rc);
+		stats_add(STATS_WRITE_BYTES, w.n);
 	}
 	pthread_rwlock_unlock(&f->gate);
-	return rc;
+	return w;
 }
 
 int file_commit_replaced(struct file *f)
@@ -231,17 +241,17 @@ int file_commit_replaced(struct file *f)
  * One writer at a time: a writer that waited inside the gate would keep out the commit that frees
  * the space of replaced chunks.
  */
-static ssize_t write_entered(struct file *f, const struct file_data *d, enum file_source from,
-			     int *why)
+static struct written write_in_turn(struct file *f, const struct file_data *d,
+				    enum file_source from)
 {
 	pthread_mutex_lock(&f->writing);
-	ssize_t rc = file_commit_replaced(f);
-	if (rc >= 0)
+	struct written w = {.rc = file_commit_replaced(f)};
+	if (w.rc >= 0) {
 		file_catch_up(f);
-	if (rc >= 0)
-		rc = write_gated(f, d, from, why);
+		w = write_gated(f, d, from);
+	}
 	pthread_mutex_unlock(&f->writing);
-	return rc;
+	return w;
 }
 
 /*
@@ -284,15 +294,15 @@ int file_check_writing(struct file *f)
 }
 
 /*
- * Pages from the kernel's cache, or some of them, could not be taken: the kernel drops them, and
- * what the file had in their place stays. Returns the error for the kernel, even if some were
+ * Pages from the kernel's cache were taken only as far as `w` says: the kernel drops the others,
+ * and what the file had in their place stays. Returns the error for the kernel, even if some were
  * taken: for writeback the kernel does not check the count, and would take a short one for success.
  * -EAGAIN becomes -EIO, since the application would only repeat its fsync, and the bytes are gone.
  */
-static ssize_t refuse(struct file *f, const struct file_data *d, ssize_t rc, int why)
+static int refuse(struct file *f, const struct file_data *d, struct written w)
 {
-	uint64_t lo = d->at + (rc < 0 ? 0 : (uint64_t)rc), hi = d->at + d->bytes.n;
-	int error = why < 0 && why != -EAGAIN ? why : -EIO;
+	uint64_t lo = d->at + w.n, hi = d->at + d->bytes.n;
+	int error = w.rc == -EAGAIN ? -EIO : w.rc;
 
 	pthread_rwlock_rdlock(&f->gate);
 	pthread_rwlock_wrlock(&f->lock);
@@ -328,13 +338,13 @@ ssize_t file_write(struct file *f, const struct file_data *d, enum file_source f
 	if (d->bytes.n == 0)
 		return 0;
 	err_clear();
-	int why = 0;
-	ssize_t rc = file_enter_budget(f, most, d->bytes.n);
-	bool entered = rc >= 0;
+	struct written w = {.rc = file_enter_budget(f, most, d->bytes.n)};
+	bool entered = w.rc >= 0;
 	if (entered)
-		rc = write_entered(f, d, from, &why);
-	if (rc < (ssize_t)d->bytes.n && from == FILE_FROM_WRITEBACK)
-		rc = refuse(f, d, rc, rc < 0 ? (int)rc : why);
+		w = write_in_turn(f, d, from);
+	ssize_t rc = w.n ? (ssize_t)w.n : w.rc;
+	if (w.rc < 0 && from == FILE_FROM_WRITEBACK)
+		rc = refuse(f, d, w);
 	if (entered && rc < 0)
 		settle_times(f);
 	if (entered)
