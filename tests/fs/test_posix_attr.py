@@ -185,6 +185,20 @@ def test_xattrs(fs, file):
     assert error_of(os.getxattr, fs / "absent", "user.one") == "ENOENT"
 
 
+def test_what_is_hidden_takes_no_room_in_a_list(mount):
+    m = mount()
+    (m.mnt / "f").write_bytes(b"data")
+    os.setxattr(m.mnt / "f", "user.note", b"")
+    os.setxattr(m.stored("f"), "user.cframefs.recompressed", b"hidden")
+    libc, names = ctypes.CDLL(None), ctypes.create_string_buffer(b"?" * 64)
+    path = os.fsencode(m.mnt / "f")
+    assert libc.listxattr(path, None, 0) == 10
+    assert libc.listxattr(path, names, 10) == 10 and names.raw[:11] == b"user.note\0?"
+    assert libc.listxattr(path, names, 9) == -1
+    os.removexattr(m.mnt / "f", "user.note")
+    assert libc.listxattr(path, None, 0) == libc.listxattr(path, names, 1) == 0
+
+
 def test_xattrs_stay(mount):
     m = mount()
     (m.mnt / "f").write_bytes(b"data")

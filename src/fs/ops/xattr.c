@@ -11,6 +11,7 @@
 #include "fs/stats.h"
 #include "fs/xattr.h"
 
+#include <limits.h>
 #include <sys/xattr.h>
 
 /*
@@ -266,24 +267,28 @@ static size_t without_hidden(char *list, size_t n, bool by_root)
 	return kept;
 }
 
+/* All names of the file, whatever room the application has for those that are listed. */
+static ssize_t list_stored(struct fs *fs, struct inode *n, struct buf *list)
+{
+	char path[FD_PATH_MAX];
+
+	TRY(buf_reserve(list, XATTR_LIST_MAX));
+	TRY(xattr_path(fs, n, path));
+	ssize_t rc = listxattr(path, (char *)list->p, XATTR_LIST_MAX);
+	rc = rc < 0 ? -errno : rc;
+	inode_unpin(fs->inodes, n);
+	return rc;
+}
+
 void op_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 {
 	struct fs *fs = ops_fs(req);
-	struct inode *n = ops_inode(fs, ino);
-	char path[FD_PATH_MAX];
-	struct buf value = {0};
+	struct buf list = {0};
 
-	ssize_t rc = buf_reserve(&value, size);
-	if (rc >= 0)
-		rc = xattr_path(fs, n, path);
-	if (rc >= 0) {
-		rc = listxattr(path, (char *)value.p, size);
-		rc = rc < 0 ? -errno : rc;
-		if (rc > 0 && size)
-			rc = (ssize_t)without_hidden((char *)value.p, (size_t)rc,
-						     fuse_req_ctx(req)->uid == 0);
-		inode_unpin(fs->inodes, n);
-	}
-	reply_xattr(req, rc, &value, size);
-	buf_free(&value);
+	ssize_t rc = list_stored(fs, ops_inode(fs, ino), &list);
+	if (rc > 0)
+		rc = (ssize_t)without_hidden((char *)list.p, (size_t)rc,
+					     fuse_req_ctx(req)->uid == 0);
+	reply_xattr(req, rc, &list, size);
+	buf_free(&list);
 }
