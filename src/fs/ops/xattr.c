@@ -1,15 +1,15 @@
 /*
  * Extended attributes. Those of a file live on its backing file; some names are answered by us
- * (xattr.h), and some have a meaning for us, too.
+ * (file/property.h), and some have a meaning for us, too.
  */
 #include "fs/ops/ops.h"
 
 #include "base/clock.h"
 #include "frame/durable.h"
 #include "fs/background/recompress_file.h"
+#include "fs/file/property.h"
 #include "fs/inode/caps.h"
 #include "fs/stats.h"
-#include "fs/xattr.h"
 
 #include <limits.h>
 #include <sys/xattr.h>
@@ -62,7 +62,7 @@ static bool is_hidden(const char *name)
 /* Setting a name of ours that has no effect, such as that of another option, would mislead. */
 static bool may_not_be_set(const struct inode *n, const char *name)
 {
-	return xattr_is_ours(n, name) || is_hidden(name) ||
+	return property_may_be(n, name) || is_hidden(name) ||
 	       (n->type == S_IFDIR && strncmp(name, WISH_PREFIX, sizeof WISH_PREFIX - 1) == 0);
 }
 
@@ -108,8 +108,8 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 	char path[FD_PATH_MAX];
 
 	if (is_wish(n, name)) {
-		struct xattr_change x = {name, value, size, flags};
-		reply_change(req, xattr_change(fs, n, &x));
+		struct property_change x = {name, value, size, flags};
+		reply_change(req, property_change(fs, n, &x));
 		return;
 	}
 	int fd = may_not_be_set(n, name) ? -EPERM : xattr_path(fs, n, path);
@@ -135,8 +135,8 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 	char path[FD_PATH_MAX];
 
 	if (is_wish(n, name)) {
-		struct xattr_change x = {.name = name};
-		reply_change(req, xattr_change(fs, n, &x));
+		struct property_change x = {.name = name};
+		reply_change(req, property_change(fs, n, &x));
 		return;
 	}
 	int fd = is_hidden(name) ? -ENODATA : xattr_path(fs, n, path), rc = fd;
@@ -167,7 +167,7 @@ static void reply_xattr(fuse_req_t req, ssize_t got, const struct buf *value, si
 
 static ssize_t get_ours(struct fs *fs, struct inode *n, const char *name, struct buf *value)
 {
-	int rc = xattr_get(fs, n, name, value);
+	int rc = property_get(fs, n, name, value);
 	return rc < 0 ? -ops_errno(rc) : (ssize_t)value->n;
 }
 
@@ -209,7 +209,7 @@ static ssize_t read_stored(struct fs *fs, struct inode *n, const char *name, str
 /* True: we answer for the name, and the backing file has no value that takes precedence. */
 static bool is_told(struct fs *fs, struct inode *n, const char *name)
 {
-	return xattr_is_ours(n, name) &&
+	return property_may_be(n, name) &&
 	       !(is_wish(n, name) && read_stored(fs, n, name, (struct span){0}) >= 0);
 }
 

@@ -1,4 +1,4 @@
-#include "fs/xattr.h"
+#include "fs/file/property.h"
 
 #include "base/log.h"
 #include "frame/view_npy.h"
@@ -66,7 +66,7 @@ static const struct {
 	{"dtype", get_dtype},
 };
 
-bool xattr_is_ours(const struct inode *n, const char *name)
+bool property_may_be(const struct inode *n, const char *name)
 {
 	return inode_is_frame(n) && strncmp(name, prefix, sizeof prefix - 1) == 0;
 }
@@ -84,7 +84,7 @@ static int get(struct file *f, const char *name, struct buf *out)
 	return -ENODATA;
 }
 
-int xattr_get(struct fs *fs, struct inode *n, const char *name, struct buf *value)
+int property_get(struct fs *fs, struct inode *n, const char *name, struct buf *value)
 {
 	struct file *f;
 
@@ -97,7 +97,7 @@ int xattr_get(struct fs *fs, struct inode *n, const char *name, struct buf *valu
 }
 
 /* *w: what the value, if any, stands for. */
-static int judge(const struct xattr_change *x, const char *who, struct wish *w)
+static int judge(const struct property_change *x, const char *who, struct wish *w)
 {
 	struct err_reason why = {"not a short text"};
 	char value[PIPELINE_TEXT_MAX + 1];
@@ -113,7 +113,7 @@ static int judge(const struct xattr_change *x, const char *who, struct wish *w)
 	return -EINVAL;
 }
 
-static int change(struct fs *fs, struct inode *n, const struct xattr_change *x)
+static int change(struct fs *fs, struct inode *n, const struct property_change *x)
 {
 	char path[FD_PATH_MAX];
 	int fd = inode_pin(fs->inodes, n);
@@ -132,7 +132,7 @@ static int change(struct fs *fs, struct inode *n, const struct xattr_change *x)
  * The chunk size can only change while there are no chunks. Programs that copy attributes set and
  * remove them when the file already has its data; changes that change nothing are allowed.
  */
-static int may_change(struct file *f, const struct xattr_change *x, const struct wish *w,
+static int may_change(struct file *f, const struct property_change *x, const struct wish *w,
 		      const char *who)
 {
 	uint64_t size = wish_apply(&f->fs->opt.settings, w).chunksize;
@@ -144,7 +144,7 @@ static int may_change(struct file *f, const struct xattr_change *x, const struct
 	return -EINVAL;
 }
 
-int xattr_change(struct fs *fs, struct inode *n, const struct xattr_change *x)
+int property_change(struct fs *fs, struct inode *n, const struct property_change *x)
 {
 	char who[NAME_MAX + 1];
 	struct wish wish;
