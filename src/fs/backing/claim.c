@@ -18,7 +18,7 @@
  *
  *   device number of its mount    a daemon serves the directory ...
  *   PROCESS + process number      ... and is this process
- *   ENDING + device number        ... and is about to end
+ *   ENDING + device number        ... and is about to end: this mark is made here only
  *   USED + TO_WRITE or TO_READ + user number
  *                                 a daemon uses it so, or is about to: this mark is made before
  *                                 the first look at anything in the directory
@@ -53,6 +53,7 @@ static bool find_byte(int fd, off_t at, off_t len, off_t *found)
 	return true;
 }
 
+/* Sets or clears a mark here and on the directories above, once there is a mount to speak of. */
 static void set_all(const struct backing *b, off_t at, short type)
 {
 	if (b->lock < 0 || !b->own_dev)
@@ -60,6 +61,13 @@ static void set_all(const struct backing *b, off_t at, short type)
 	(void)set_byte(b->lock, at, type);
 	for (unsigned i = 0; i < b->nabove; i++)
 		(void)set_byte(b->above[i], BELOW + at, type);
+}
+
+/* The same for ENDING, for which nobody looks above. */
+static void set_ending(const struct backing *b, short type)
+{
+	if (b->lock >= 0 && b->own_dev)
+		(void)set_byte(b->lock, ENDING + (off_t)b->own_dev, type);
 }
 
 void claim_tell_mount(const struct backing *b)
@@ -70,15 +78,14 @@ void claim_tell_mount(const struct backing *b)
 
 void claim_tell_ending(const struct backing *b)
 {
-	if (b->lock >= 0 && b->own_dev)
-		(void)set_byte(b->lock, ENDING + (off_t)b->own_dev, F_RDLCK);
+	set_ending(b, F_RDLCK);
 	set_all(b, (off_t)b->own_dev, F_UNLCK);
 }
 
 void claim_tell_unmounted(const struct backing *b)
 {
 	set_all(b, (off_t)b->own_dev, F_UNLCK);
-	set_all(b, ENDING + (off_t)b->own_dev, F_UNLCK);
+	set_ending(b, F_UNLCK);
 	set_all(b, PROCESS + getpid(), F_UNLCK);
 }
 
@@ -284,35 +291,37 @@ static bool is_of(const struct place *p, const struct obstacle *o)
 }
 
 /*
- * True: the daemon that is in the way has a mount that exists. A mount in another mount namespace
- * is not seen. *sure: its source says so, too. Otherwise it may be another mount, which has got the
- * device number before the daemon has noticed that its own is gone.
+ * Will the daemon that is in the way stay there? LEAVES: it has no mount that we see (one in
+ * another mount namespace we do not), or is about to end. SEEMS_TO_STAY: a mount has the device
+ * number that it has told; but its source is not the directory, so it may be another mount, which
+ * got the number before the daemon has noticed that its own is gone. Or the daemon is on another
+ * machine, where nothing of this is known.
  */
-static bool is_mounted(const struct obstacle *o, char at[static PATH_MAX], bool *sure)
+enum staying { LEAVES, SEEMS_TO_STAY, STAYS };
+
+/* By its mount alone; `at`: where that is. */
+static enum staying look_for_mount(const struct obstacle *o, char at[static PATH_MAX])
 {
 	struct place p;
 	off_t dev;
 
 	if (!find_byte(o->fd, o->base, ENDING, &dev) ||
 	    !find_mount_of((dev_t)(dev - o->base), &p))
-		return false;
+		return LEAVES;
 	memcpy(at, p.at, sizeof p.at);
-	*sure = is_of(&p, o);
-	return true;
+	return is_of(&p, o) ? STAYS : SEEMS_TO_STAY;
 }
 
-/*
- * True: it is mounted and not about to end; or it is on another machine, where that is not known.
- */
-static bool is_to_stay(const struct obstacle *o, char at[static PATH_MAX], bool *sure)
+static enum staying judge(const struct obstacle *o, char at[static PATH_MAX])
 {
-	*sure = false;
 	if (o->fd < 0) {
 		snprintf(at, PATH_MAX, "%s", o->machine[0] ? o->machine : "unknown");
-		return true;
+		return SEEMS_TO_STAY;
 	}
-	return is_mounted(o, at, sure) && !is_asked_to_end(o->fd, o->base) &&
-	       is_mounted(o, at, sure);
+	if (look_for_mount(o, at) == LEAVES || is_asked_to_end(o->fd, o->base))
+		return LEAVES;
+	/* again: if it has taken a signal off since the first look, its mark went before that */
+	return look_for_mount(o, at);
 }
 
 #define TRIES 300
@@ -323,7 +332,6 @@ static bool is_to_stay(const struct obstacle *o, char at[static PATH_MAX], bool 
 int claim_take(struct backing *b, bool shared, struct holder *h)
 {
 	struct obstacle o;
-	bool sure;
 
 	*h = (struct holder){.has = "it"};
 	b->lock = openat(b->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -335,7 +343,8 @@ int claim_take(struct backing *b, bool shared, struct holder *h)
 			return 0;
 		h->has = o.has;
 		h->elsewhere = o.fd < 0;
-		if (is_to_stay(&o, h->at, &sure) && (sure || i >= UNSURE))
+		enum staying is = judge(&o, h->at);
+		if (is == STAYS || (is == SEEMS_TO_STAY && i >= UNSURE))
 			return -EBUSY;
 		h->at[0] = 0;
 		if (i == SAYS)
