@@ -177,15 +177,14 @@ static void load_newborn_take(struct file *f, struct newborn *b)
 static int enter_to_open(struct file *f, const struct opening *o, enum sidecar_entered *how)
 {
 	struct sidecar *s = &f->sidecar;
-	bool changed;
 
 	if (o->unlocked) {
 		sidecar_know(s, &o->busy);
-		IGNORE(sidecar_enter_soon(s, how, &changed));
+		IGNORE(sidecar_enter_soon(s, how));
 		return 0;
 	}
 	/* Not even for a moment: n->lock is held, so the moments of many openers would add up. */
-	TRY(sidecar_try_enter_store(s, how, &changed));
+	TRY(sidecar_try_enter_store(s, how));
 	sidecar_seen(s, *how);
 	return 0;
 }

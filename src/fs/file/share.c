@@ -143,16 +143,15 @@ static int reload_gated(struct file *f, bool sure)
 	struct inode *n = f->inode;
 	struct stat st;
 	enum sidecar_entered how;
-	bool changed;
 
-	TRY(sidecar_enter_soon(&f->sidecar, &how, &changed));
+	TRY(sidecar_enter_soon(&f->sidecar, &how));
 	int rc = stat_fd(f->fd, &st);
 	if (lock_to_reload(f) < 0) {
 		sidecar_leave(&f->sidecar, how);
 		return -EBUSY;
 	}
 	uint64_t old = file_size_locked(f);
-	bool told = sure || changed || f->lost;
+	bool told = sure || f->lost || sidecar_changed(&f->sidecar, how);
 	if (rc >= 0 && was_changed(f, &st, told) && (f->lost || !file_changed_locked(f)))
 		rc = reopen_changed(f, &st, how);
 	uint64_t size = file_size_locked(f);
@@ -207,12 +206,10 @@ static void watch_detached(struct file *f)
 
 enum sidecar_entered file_enter_shared(struct file *f)
 {
-	bool changed;
-
 	watch_detached(f);
 	for (int tries = 0, missed = 0;;) {
-		enum sidecar_entered how = sidecar_enter(&f->sidecar, &changed);
-		if (how == SIDECAR_NONE || !changed || tries == SHARED_TRIES)
+		enum sidecar_entered how = sidecar_enter(&f->sidecar);
+		if (tries == SHARED_TRIES || !sidecar_changed(&f->sidecar, how))
 			return how;
 		sidecar_leave(&f->sidecar, how);
 		int rc = file_reload_changed(f);
@@ -226,13 +223,13 @@ enum sidecar_entered file_enter_shared(struct file *f)
 void file_catch_up(struct file *f)
 {
 	enum sidecar_entered how;
-	bool changed;
 
 	if (!f->sidecar.there)
 		return;
-	IGNORE(sidecar_enter_soon(&f->sidecar, &how, &changed)); /* else at the next change */
+	IGNORE(sidecar_enter_soon(&f->sidecar, &how)); /* else at the next change */
+	bool changed = sidecar_changed(&f->sidecar, how);
 	sidecar_leave(&f->sidecar, how);
-	if (how != SIDECAR_NONE && changed)
+	if (changed)
 		IGNORE(file_reload_changed(f));
 }
 
@@ -273,14 +270,13 @@ static enum root_match known_root(struct file *f)
  * even where the root looks the same, if that is the other program's: such a root does not show
  * that chunks were replaced in place.
  */
-static int enter(struct file *f, int (*by)(struct sidecar *, enum sidecar_entered *, bool *),
-		 enum sidecar_entered *how, bool *changed)
+static int enter(struct file *f, int (*by)(struct sidecar *, enum sidecar_entered *),
+		 enum sidecar_entered *how)
 {
 	*how = SIDECAR_NONE;
-	*changed = false;
 	TRY(file_look_sidecar(f));
-	TRY(by(&f->sidecar, how, changed));
-	if (!*changed || known_root(f) == ROOT_SAME)
+	TRY(by(&f->sidecar, how));
+	if (!sidecar_changed(&f->sidecar, *how) || known_root(f) == ROOT_SAME)
 		return 0;
 	sidecar_leave(&f->sidecar, *how);
 	*how = SIDECAR_NONE;
@@ -289,24 +285,21 @@ static int enter(struct file *f, int (*by)(struct sidecar *, enum sidecar_entere
 
 int file_enter_store(struct file *f, enum sidecar_entered *how)
 {
-	bool changed;
-	return enter(f, sidecar_enter_store, how, &changed);
+	return enter(f, sidecar_enter_store, how);
 }
 
 int file_try_enter_store(struct file *f, enum sidecar_entered *how)
 {
-	bool changed;
-	return enter(f, sidecar_try_enter_store, how, &changed);
+	return enter(f, sidecar_try_enter_store, how);
 }
 
 int file_enter_commit(struct file *f, enum sidecar_entered *how)
 {
-	bool changed;
-	int rc = enter(f, sidecar_enter_alone, how, &changed);
+	int rc = enter(f, sidecar_enter_alone, how);
 
 	if (rc == -ESTALE)
 		caps_forget(f->inode);
-	if (rc >= 0 && changed) /* another program has had the lock, but written nothing */
+	if (rc >= 0) /* another program may have had the lock, but has written nothing */
 		sidecar_seen(&f->sidecar, *how);
 	return rc;
 }

@@ -137,7 +137,7 @@ bool sidecar_is_read_only(struct sidecar *s)
  * `otherwise`, which is SIDECAR_WITHOUT; or SIDECAR_NONE, with which this fails with -EAGAIN.
  */
 static int try_beside_readers(struct sidecar *s, enum sidecar_entered otherwise,
-			      enum sidecar_entered *how, bool *changed)
+			      enum sidecar_entered *how)
 {
 	int rc = 0;
 
@@ -150,7 +150,6 @@ static int try_beside_readers(struct sidecar *s, enum sidecar_entered otherwise,
 		*how = s->locked ? SIDECAR_LOCKED : otherwise;
 		rc = *how == SIDECAR_NONE ? -EAGAIN : 0;
 		s->readers += *how != SIDECAR_NONE;
-		*changed = counter(s->fd) != s->generation || (s->locked && s->unsure);
 		pthread_mutex_unlock(&s->lock);
 	}
 	if (*how == SIDECAR_NONE)
@@ -159,57 +158,55 @@ static int try_beside_readers(struct sidecar *s, enum sidecar_entered otherwise,
 }
 
 /* Goes on without the lock, unless it is free by now. Cannot fail. */
-static void enter_without(struct sidecar *s, enum sidecar_entered *how, bool *changed)
+static void enter_without(struct sidecar *s, enum sidecar_entered *how)
 {
 	sidecar_warn(s, SIDECAR_READ);
-	IGNORE(try_beside_readers(s, SIDECAR_WITHOUT, how, changed));
+	IGNORE(try_beside_readers(s, SIDECAR_WITHOUT, how));
 }
 
-enum sidecar_entered sidecar_enter(struct sidecar *s, bool *changed)
+enum sidecar_entered sidecar_enter(struct sidecar *s)
 {
 	enum sidecar_entered how;
 	struct rest r = {0};
 	int rc;
 
-	*changed = false;
 	if (!s->there)
 		return SIDECAR_NONE;
 	do
-		rc = try_beside_readers(s, SIDECAR_NONE, &how, changed);
+		rc = try_beside_readers(s, SIDECAR_NONE, &how);
 	while (rc < 0 && sidecar_rest(s, LOCK_SH, &r));
 	sidecar_end_rest(s, &r);
 	if (rc < 0)
-		enter_without(s, &how, changed);
+		enter_without(s, &how);
 	return how;
 }
 
-int sidecar_enter_store(struct sidecar *s, enum sidecar_entered *how, bool *changed)
+int sidecar_enter_store(struct sidecar *s, enum sidecar_entered *how)
 {
 	struct rest r = {0};
 	int rc;
 
 	do
-		rc = sidecar_try_enter_store(s, how, changed);
+		rc = sidecar_try_enter_store(s, how);
 	while (rc < 0 && sidecar_rest_briefly(s, LOCK_SH, &r));
 	return rc;
 }
 
-int sidecar_enter_soon(struct sidecar *s, enum sidecar_entered *how, bool *changed)
+int sidecar_enter_soon(struct sidecar *s, enum sidecar_entered *how)
 {
-	int rc = sidecar_enter_store(s, how, changed);
+	int rc = sidecar_enter_store(s, how);
 
 	if (rc < 0 && sidecar_is_over(s)) {
-		enter_without(s, how, changed);
+		enter_without(s, how);
 		rc = 0;
 	}
 	return rc;
 }
 
-int sidecar_try_enter_store(struct sidecar *s, enum sidecar_entered *how, bool *changed)
+int sidecar_try_enter_store(struct sidecar *s, enum sidecar_entered *how)
 {
 	*how = SIDECAR_NONE;
-	*changed = false;
-	return s->there ? try_beside_readers(s, SIDECAR_NONE, how, changed) : 0;
+	return s->there ? try_beside_readers(s, SIDECAR_NONE, how) : 0;
 }
 
 void sidecar_leave(struct sidecar *s, enum sidecar_entered how)
@@ -221,6 +218,16 @@ void sidecar_leave(struct sidecar *s, enum sidecar_entered how)
 		(void)flock(s->fd, LOCK_UN);
 	pthread_mutex_unlock(&s->lock);
 	pthread_rwlock_unlock(&s->entered);
+}
+
+bool sidecar_changed(struct sidecar *s, enum sidecar_entered how)
+{
+	if (how == SIDECAR_NONE)
+		return false;
+	pthread_mutex_lock(&s->lock);
+	bool changed = counter(s->fd) != s->generation || (how != SIDECAR_WITHOUT && s->unsure);
+	pthread_mutex_unlock(&s->lock);
+	return changed;
 }
 
 void sidecar_seen(struct sidecar *s, enum sidecar_entered how)
@@ -253,27 +260,27 @@ int sidecar_try_enter_alone(struct sidecar *s, enum sidecar_entered *how)
 }
 
 /* Increments the generation. The lock is held exclusively. */
-static int count_up(struct sidecar *s, bool *changed)
+static int count_up(struct sidecar *s)
 {
-	uint64_t now = counter(s->fd);
-	uint64_t next = now + 1;
-	*changed = now != s->generation || s->unsure;
+	uint64_t now = counter(s->fd), next = now + 1;
+
 	/* Readers would miss the change: if we may not tell them, we do not write. */
 	errno = EIO;
 	if (pwrite(s->fd, &next, sizeof next, COUNTER_AT) != (ssize_t)sizeof next)
 		return errno == EBADF ? -EACCES : -errno; /* sidecar_is_read_only */
-	if (!*changed) /* else it is up to sidecar_seen */
+	if (now == s->generation && !s->unsure)
 		s->generation = next;
+	else
+		s->unsure = true; /* what others have written before is yet to be seen */
 	return 0;
 }
 
-int sidecar_enter_alone(struct sidecar *s, enum sidecar_entered *how, bool *changed)
+int sidecar_enter_alone(struct sidecar *s, enum sidecar_entered *how)
 {
 	struct rest r = {0};
 	int rc;
 
 	*how = SIDECAR_NONE;
-	*changed = false;
 	if (!s->there)
 		return 0;
 	do
@@ -281,7 +288,7 @@ int sidecar_enter_alone(struct sidecar *s, enum sidecar_entered *how, bool *chan
 	while (rc < 0 && sidecar_rest_briefly(s, LOCK_EX, &r));
 	if (*how == SIDECAR_NONE)
 		return rc;
-	rc = count_up(s, changed);
+	rc = count_up(s);
 	if (rc < 0) {
 		sidecar_leave(s, *how);
 		*how = SIDECAR_NONE;

@@ -51,7 +51,7 @@ struct sidecar {
 	unsigned readers;      /* threads that share one flock ... */
 	bool locked;           /* ... if they got it; else they went on without */
 	uint64_t generation;   /* of the frame that is in memory ... */
-	bool unsure;           /* ... read while another program may have been writing */
+	bool unsure;           /* ... which may be outdated all the same: sidecar_changed */
 	struct sidecar_busy busy_shared, busy_alone;
 };
 
@@ -78,8 +78,7 @@ bool sidecar_is_read_only(struct sidecar *s);
 /*
  * How one of the functions below has entered: its result, or *how. Those that return an int fail
  * with -EAGAIN if another program has the lock; after any failure *how is SIDECAR_NONE, so that
- * sidecar_leave is right in every case. *changed: another program has written to the frame since
- * the last sidecar_seen.
+ * sidecar_leave is right in every case.
  */
 enum sidecar_entered {
 	SIDECAR_NONE,    /* nobody shares the frame: there is nothing to leave            */
@@ -93,21 +92,39 @@ enum sidecar_entered {
  * without it if it does not become free in time: bytes that change while they are read fail their
  * checksum.
  */
-enum sidecar_entered sidecar_enter(struct sidecar *s, bool *changed);
+enum sidecar_entered sidecar_enter(struct sidecar *s);
 
 /* The same for a caller that holds locks of ours, and must not wait: tries for a moment only. */
-NODISCARD int sidecar_enter_soon(struct sidecar *s, enum sidecar_entered *how, bool *changed);
+NODISCARD int sidecar_enter_soon(struct sidecar *s, enum sidecar_entered *how);
 
 /*
  * Enters to write what no reader looks at: readers may be there, but until sidecar_leave no other
  * program writes. Tries for a moment only, the second form just once; never goes on without the
  * lock.
  */
-NODISCARD int sidecar_enter_store(struct sidecar *s, enum sidecar_entered *how, bool *changed);
-NODISCARD int sidecar_try_enter_store(struct sidecar *s, enum sidecar_entered *how, bool *changed);
+NODISCARD int sidecar_enter_store(struct sidecar *s, enum sidecar_entered *how);
+NODISCARD int sidecar_try_enter_store(struct sidecar *s, enum sidecar_entered *how);
 
-/* Ends any of these, and sidecar_enter_alone. Does nothing after SIDECAR_NONE. */
+/*
+ * Enters to write: until sidecar_leave no other program reads or writes. Increments the generation,
+ * so that readers will look again. Tries for a moment only; never goes on without the lock.
+ */
+NODISCARD int sidecar_enter_alone(struct sidecar *s, enum sidecar_entered *how);
+
+/* Ends any of these. Does nothing after SIDECAR_NONE. */
 void sidecar_leave(struct sidecar *s, enum sidecar_entered how);
+
+/*
+ * For use between enter and leave. sidecar_changed: another program has written to the frame since
+ * the last sidecar_seen, or may have. Call sidecar_seen when the frame in memory is of the newest
+ * generation.
+ *
+ * Without the lock, the program that has incremented the generation may be about to write: what is
+ * seen then counts as changed once we have the lock. After SIDECAR_NONE nothing has changed, and
+ * sidecar_seen does nothing.
+ */
+bool sidecar_changed(struct sidecar *s, enum sidecar_entered how);
+void sidecar_seen(struct sidecar *s, enum sidecar_entered how);
 
 /* What the lock is wanted for: shared, or for the last exclusively. */
 enum sidecar_for { SIDECAR_READ, SIDECAR_STORE, SIDECAR_COMMIT };
@@ -123,18 +140,5 @@ void sidecar_wait_some(struct sidecar *s, enum sidecar_for what, uint64_t ns);
  * the lock has been free.
  */
 void sidecar_tell_if_long(struct sidecar *s);
-
-/*
- * Call between enter and leave, when the frame in memory is of the newest generation. Without the
- * lock, the program that has incremented the generation may be about to write; so then the frame
- * counts as changed once we have the lock. Does nothing after SIDECAR_NONE.
- */
-void sidecar_seen(struct sidecar *s, enum sidecar_entered how);
-
-/*
- * Enters to write: until sidecar_leave no other program reads or writes. Increments the generation,
- * so that readers will look again. Tries for a moment only; never goes on without the lock.
- */
-NODISCARD int sidecar_enter_alone(struct sidecar *s, enum sidecar_entered *how, bool *changed);
 
 #endif

@@ -193,9 +193,8 @@ void sidecar_warn(struct sidecar *s, enum sidecar_for what)
 static int touch(struct sidecar *s, enum sidecar_for what)
 {
 	enum sidecar_entered how;
-	bool changed;
 
-	TRY(sidecar_try_enter_store(s, &how, &changed));
+	TRY(sidecar_try_enter_store(s, &how));
 	sidecar_leave(s, how);
 	if (what != SIDECAR_COMMIT)
 		return 0;
