@@ -101,7 +101,7 @@ static int append(struct file *f, uint64_t number, const struct timespec *mtime,
 	if (!ws)
 		return -ENOMEM;
 	touched_settle(&u->touched);
-	struct intent_record r = {.directory = intent_directory(log),
+	struct intent_record r = {.directory = inodes_root(f->fs->inodes)->key.ino,
 				  .inode = number,
 				  .birth = backing_birth(f->fd),
 				  .roots = *roots,

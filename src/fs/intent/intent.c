@@ -23,7 +23,7 @@
 
 struct intent {
 	const struct backing *backing;
-	uint64_t max, directory;
+	uint64_t max;
 	void (*wake)(void *);
 	void *ctx;
 
@@ -49,10 +49,8 @@ struct intent {
 int intent_open(struct intent **out, const struct backing *backing, uint64_t max)
 {
 	struct statvfs vfs;
-	struct stat st;
 
 	*out = NULL;
-	TRY(stat_fd(backing->root, &st));
 	/* records name files by number: after a crash they would not be found, or others would */
 	if (!backing->numbers_last)
 		return 0;
@@ -63,7 +61,6 @@ int intent_open(struct intent **out, const struct backing *backing, uint64_t max
 		return -ENOMEM;
 	log->backing = backing;
 	log->max = max;
-	log->directory = st.st_ino;
 	log->fd = -1;
 	pthread_mutex_init(&log->lock, NULL);
 	pthread_cond_init(&log->synced_more, NULL);
@@ -77,11 +74,6 @@ void intent_on_work(struct intent *log, void (*wake)(void *), void *ctx)
 		return;
 	log->wake = wake;
 	log->ctx = ctx;
-}
-
-uint64_t intent_directory(const struct intent *log)
-{
-	return log->directory;
 }
 
 /*

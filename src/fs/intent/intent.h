@@ -51,7 +51,7 @@ NODISCARD int intent_open(struct intent **log, const struct backing *backing, ui
 
 /*
  * Closes the log, and removes its file unless records in it are needed. NULL is fine, here and
- * below, except for intent_directory, intent_append, intent_sync and intent_owe.
+ * below, except for intent_append, intent_sync and intent_owe.
  */
 void intent_close(struct intent *log);
 
@@ -60,9 +60,6 @@ void intent_close(struct intent *log);
  * first record.
  */
 void intent_on_work(struct intent *log, void (*wake)(void *), void *ctx);
-
-/* The inode number by which records name the directory. */
-uint64_t intent_directory(const struct intent *log);
 
 /*
  * Appends a finished record of the file; it is not durable before intent_sync(mark->end). -ENOSPC:
