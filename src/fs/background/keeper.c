@@ -6,7 +6,6 @@
 #include "fs/dirty/flush.h"
 #include "fs/file/intent_log.h"
 #include "fs/file/kept.h"
-#include "fs/file/open.h"
 #include "fs/file/sync.h"
 #include "fs/stats.h"
 
@@ -130,12 +129,7 @@ static int commit_files(struct fs *fs, enum round round, uint64_t *patience, int
 			compact(f);
 		if (one < 0 && rc == 0)
 			rc = one;
-		struct inode *n = kept_done(f, one);
-		uncommitted_unpin(f);
-		if (n) {
-			file_put(fs, n);
-			inode_put(fs->inodes, n, 1);
-		}
+		kept_unpin(f, one);
 	}
 	intent_settle(fs->intent, &fs->sync_failed);
 	return rc;

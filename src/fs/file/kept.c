@@ -43,25 +43,35 @@ bool kept_take_idle(struct file *f)
 	return !waits && take(f);
 }
 
-struct inode *kept_done(struct file *f, int rc)
+/* The same for the file that the inode has open, if any. */
+static bool take_of(struct inode *n)
 {
-	struct inode *n = f->inode;
-
-	if (rc != 0 && rc != -ESTALE && file_has_a_name(f))
-		return NULL;
 	pthread_mutex_lock(&n->lock);
-	bool taken = take(f);
+	bool was = n->file && take(n->file);
 	pthread_mutex_unlock(&n->lock);
-	return taken ? n : NULL;
+	return was;
+}
+
+static void drop(struct fs *fs, struct inode *n)
+{
+	file_put(fs, n);
+	inode_put(fs->inodes, n, 1);
+}
+
+void kept_unpin(struct file *f, int rc)
+{
+	struct fs *fs = f->fs;
+	struct inode *n = f->inode;
+	bool waits = rc != 0 && rc != -ESTALE && file_has_a_name(f);
+	bool taken = !waits && take_of(n);
+
+	uncommitted_unpin(f);
+	if (taken)
+		drop(fs, n);
 }
 
 void kept_end(struct fs *fs, struct inode *n)
 {
-	pthread_mutex_lock(&n->lock);
-	bool taken = n->file && take(n->file);
-	pthread_mutex_unlock(&n->lock);
-	if (taken) {
-		file_put(fs, n);
-		inode_put(fs->inodes, n, 1);
-	}
+	if (take_of(n))
+		drop(fs, n);
 }

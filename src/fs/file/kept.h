@@ -33,11 +33,10 @@ void kept_add(struct file *f);
 bool kept_take_idle(struct file *f);
 
 /*
- * Call after an attempt to commit the file, which is pinned (uncommitted.h). Not NULL: it need not
- * be kept any longer; its count, and the reference to the inode that is returned, are the caller's,
- * as above.
+ * uncommitted_unpin after an attempt to commit the file, which has returned `rc`: closes the file
+ * if it was kept, and need not be any longer. No lock is held; *f may be gone afterwards.
  */
-struct inode *kept_done(struct file *f, int rc);
+void kept_unpin(struct file *f, int rc);
 
 /*
  * Closes the file of the inode if it is kept, whether or not the disk has room: its last name was
