@@ -42,8 +42,11 @@ struct keeper {
 	struct meter_sums sums;     /* scratch space for stats_all_requests */
 };
 
-/* Which files a round commits: those in the intent log, or all that have something to commit. */
-enum round { ROUND_NONE, ROUND_LOGGED, ROUND_ALL };
+/*
+ * Which files a round commits: those in the intent log, or all that have something to commit. LAST:
+ * all, when the mount ends.
+ */
+enum round { ROUND_NONE, ROUND_LOGGED, ROUND_ALL, ROUND_LAST };
 
 /* The result for a file whose commit was put off to the next round. */
 #define COMES_BACK 1
@@ -67,7 +70,7 @@ static int commit_patiently(struct file *f, enum durability how, uint64_t *patie
 /*
  * Commits a file; durably if it is in the intent log, so that the log can forget it. If another
  * program has the file's lock, the file is put off when *patience is used up, so that other files
- * have their turn. NULL: the mount is ending, and this waits as long as an fsync does.
+ * have their turn; but the last round waits as long as an fsync does.
  */
 static int commit_one(struct file *f, enum round round, uint64_t *patience)
 {
@@ -82,7 +85,7 @@ static int commit_one(struct file *f, enum round round, uint64_t *patience)
 	 */
 	if (flush_submit_batch(f, FLUSH_ALL))
 		IGNORE(flush_wait(f)); /* the commit retries, and reports what fails */
-	return patience ? commit_patiently(f, how, patience) : file_sync(f, how);
+	return round == ROUND_LAST ? file_sync(f, how) : commit_patiently(f, how, patience);
 }
 
 /* Closes gaps, large ones over several rounds, for which the file stays on the list. */
@@ -97,13 +100,13 @@ static void compact(struct file *f)
 }
 
 /* Logs which file could not be committed, and what becomes of its data. */
-static void tell_failed(struct file *f, int rc, bool ending)
+static void tell_failed(struct file *f, int rc, enum round round)
 {
 	char name[NAME_MAX + 1], text[ERR_TEXT_MAX];
 
 	inode_log_name(f->fs->inodes, f->inode, name);
 	err_text(rc, text);
-	if (ending)
+	if (round == ROUND_LAST)
 		log_err("%s: the last commit failed: %s", name, text);
 	else
 		log_err("%s: background commit: %s; the data waits in memory", name, text);
@@ -111,21 +114,21 @@ static void tell_failed(struct file *f, int rc, bool ending)
 
 /*
  * Returns the first failure, and logs it unless the round before had the same one, `told`: a full
- * disk stays full for a while. When the mount ends each failure is logged.
+ * disk stays full for a while. The last round logs each failure. `patience`: how long the round may
+ * wait for other programs' locks, in ns.
  */
-static int commit_files(struct fs *fs, enum round round, uint64_t *patience, int told)
+static int commit_files(struct fs *fs, enum round round, uint64_t patience, int told)
 {
 	uint64_t ticket = uncommitted_ticket(&fs->uncommitted);
-	bool ending = !patience;
 	struct file *f;
 	int rc = 0;
 
 	while ((f = uncommitted_pin_oldest(&fs->uncommitted, ticket))) {
 		err_clear(); /* the note of a worker's failure is with the worker */
-		int one = commit_one(f, round, patience);
-		if (one < 0 && (ending || (rc == 0 && one != told)))
-			tell_failed(f, one, ending);
-		if (one == 0 && round == ROUND_ALL)
+		int one = commit_one(f, round, &patience);
+		if (one < 0 && (round == ROUND_LAST || (rc == 0 && one != told)))
+			tell_failed(f, one, round);
+		if (one == 0 && round != ROUND_LOGGED)
 			compact(f);
 		if (one < 0 && rc == 0)
 			rc = one;
@@ -137,13 +140,12 @@ static int commit_files(struct fs *fs, enum round round, uint64_t *patience, int
 
 int keeper_commit_all(struct fs *fs)
 {
-	return commit_files(fs, ROUND_ALL, NULL, 0);
+	return commit_files(fs, ROUND_LAST, 0, 0);
 }
 
 static void commit_in_background(struct keeper *k, enum round round)
 {
-	uint64_t patience = min_u64(k->pause, LOCK_MOST);
-	int rc = commit_files(k->fs, round, &patience, k->last_rc);
+	int rc = commit_files(k->fs, round, min_u64(k->pause, LOCK_MOST), k->last_rc);
 
 	if (rc == 0 && k->last_rc < 0)
 		log_info("background commit works again");
