@@ -15,6 +15,16 @@
 #include <errno.h>
 
 /*
+ * From the outside in:
+ *
+ *   file_fsync, file_flush  for a handle; fsync uses the intent log instead, where that is cheaper
+ *   file_sync               waits for another program's lock, and tries again
+ *   file_try_sync           waits for the space of a removed file, and tries again
+ *   sync_once               takes the gate; finds out whether there is anything to do
+ *   sync_gated              what waits in memory goes to the frame, and the frame is committed
+ */
+
+/*
  * Notes in the file that its root is durable now, so that this can be seen without us. A commit
  * does that, for which the file is made writable if possible.
  */
