@@ -238,9 +238,9 @@ bool inode_is_other(struct inodes *t, const struct inode *n, const struct entry 
 	pthread_mutex_unlock(&t->lock);
 	if ((e->st.st_mode & S_IFMT) != n->type)
 		return true;
-	if (!birth || e->made)
-		return birth;
-	return e->birth && e->birth != birth;
+	if (!birth) /* not known; or the file is open, so that its number is not reused */
+		return false;
+	return e->made || (e->birth && e->birth != birth);
 }
 
 bool inode_has_parted(struct inodes *t, const struct inode *n)
