@@ -19,7 +19,8 @@
  * of memory for large blocks (large.h), which a thread may wait for while it holds file.lock; the
  * budget's under that of a file's chunks in flight (file_flight); that of the list of files to
  * commit (uncommitted.h) under the budget's; the pool's under those of a file's readahead and of
- * threads that share a chunk (codec/parallel.h).
+ * threads that share a chunk (codec/parallel.h). That of the workspace that threads share is only
+ * try-locked, and kept while a chunk is stored (workspace_borrow).
  *
  * The lock of the intent log is held while a record is written. Those of budget and cache are never
  * held across I/O or codec work. No lock of any kind is held across a reply: the reply may drop the
@@ -55,7 +56,8 @@ struct keeper;
 struct notify;
 
 struct fs {
-	struct options opt;
+	/* The parts, from fs_open to fs_close. Each has locks of its own; see its header. */
+	struct options opt; /* fixed */
 	struct backing backing;
 	struct probes *probes;
 	struct inodes *inodes;
@@ -69,31 +71,35 @@ struct fs {
 	struct intent *intent; /* NULL: off */
 	struct checkpoint *checkpoint; /* NULL: none are made */
 	struct uncommitted uncommitted;
-	pthread_mutex_t refitting;
+	pthread_mutex_t refitting; /* held while a file is stored anew: file/refit.c */
+
+	/* Serving the kernel. */
 	struct fuse_session *session;
 	struct wire wire;
 	struct keeper *keeper; /* from before the first request until after the last; else NULL */
-	struct pool_job warm; /* fs_warm_cache */
-	atomic_bool warming;
+	struct notify *notify; /* while requests are served; else NULL */
+	struct relief relief;
+	struct slow_reads slow;
+	struct seek_queue seeks;
+	struct absent absent;
+	unsigned threads; /* how many serve requests; fixed */
+	uint64_t began;   /* when (meter_now), for the statistics; fixed */
+
+	/* What has been found out, or is going on. */
 	/*
 	 * A sync of a file that was not open for writing failed: every file that is opened, or made
 	 * writable, from now on is suspect.
 	 */
 	atomic_bool sync_failed;
 	atomic_bool kernel_reads_ahead; /* as far as -o readahead asks */
-	struct notify *notify; /* while requests are served */
-	struct absent absent;
-	struct seek_queue seeks;
-	atomic_bool ending; /* `sync` opens the mount point, whatever else is open: stopper.c */
 	atomic_bool guarded; /* if killed, its connection is aborted: guard.h */
+	atomic_bool ending; /* `sync` opens the mount point, whatever else is open: stopper.c */
 	atomic_bool listings_wait; /* for headers that are not in memory: ops/dir.c */
-	atomic_int pushing; /* is a block pushed to the kernel? ops/push.c */
-	struct relief relief;
-	struct slow_reads slow;
 	/* linkat by descriptor was refused: [0] to root, [1] to root as another user */
 	atomic_bool no_link_by_fd[2];
-	unsigned threads; /* how many serve requests */
-	uint64_t began;   /* when (meter_now); for the statistics */
+	atomic_int pushing; /* is a block pushed to the kernel? ops/push.c */
+	struct pool_job warm; /* fs_warm_cache ... */
+	atomic_bool warming;  /* ... is under way  */
 };
 
 /*
