@@ -164,17 +164,16 @@ static bool was_changed(const struct inode *n, const struct entry *e, const stru
  * program, or of a new file that got the inode number of a removed one. Readers that have the file
  * open go on with the old inode; while there are writers, it stays.
  *
- * *settled: the file was looked at before, long enough ago, and is still the same. Then the new
- * inode need not be compared once more: with an mtime in the future that would never end.
+ * True: the file was looked at before, long enough ago, and is still the same. Then the new inode
+ * need not be compared once more: with an mtime in the future that would never end.
  */
-static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settled)
+static bool detach_if_changed(struct fs *fs, const struct entry *e)
 {
 	struct stat st = e->st;
-
-	*settled = false;
 	struct inode *n = inode_known(fs->inodes, e);
+
 	if (!n)
-		return;
+		return false;
 	bool other = inode_is_other(fs->inodes, n, e);
 	bool parted = inode_has_parted(fs->inodes, n);
 	pthread_mutex_lock(&n->lock);
@@ -182,7 +181,7 @@ static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settle
 	bool known = e->fd < 0 || stat_fd(e->fd, &st) == 0;
 	if (e->probed.kind == NODE_SPARSE)
 		st = e->st; /* with the attributes of the index; and we make no commits */
-	*settled = known && !other && !n->kernel.mistaken && seen_is_settled(n, &st);
+	bool settled = known && !other && !n->kernel.mistaken && seen_is_settled(n, &st);
 	bool changed = known && (n->file ? reload_if_foreign(n, &st) : was_changed(n, e, &st));
 	changed |= n->kernel.mistaken || (n->kernel.guessed && !e->probed.guess);
 	changed &= n->nwriters == 0;
@@ -193,6 +192,7 @@ static void detach_if_changed(struct fs *fs, const struct entry *e, bool *settle
 		inode_detach(fs->inodes, n);
 	pthread_mutex_unlock(&n->lock);
 	inode_put(fs->inodes, n, 1);
+	return settled;
 }
 
 void ops_changed(struct fs *fs, struct inode *n, int fd)
@@ -242,10 +242,9 @@ static void note_entry(struct inode *n, const struct entry *e, bool settled)
 
 int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_entry_param *out)
 {
-	bool settled;
+	bool settled = detach_if_changed(fs, e);
 	int rc = 0;
 
-	detach_if_changed(fs, e, &settled);
 	struct inode *n = inode_from_entry(fs->inodes, parent, e);
 	if (!n)
 		return -ENOMEM;

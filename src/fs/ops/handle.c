@@ -149,10 +149,11 @@ static int open_plain(struct fs *fs, struct inode *n, int flags)
 }
 
 /*
- * The kernel's pages from the last open are valid unless another program has changed the file. Of a
- * file that is opened for the first time, for reading, it has none.
+ * Counts a writer, until ops_close_handle, and says whether the kernel may keep its pages from the
+ * last open: they are valid unless another program has changed the file. If it is opened for the
+ * first time, for reading, there are none, and a small file is put there (preload.h).
  */
-static void keep_pages(struct fs *fs, struct handle *h, struct fuse_file_info *fi)
+static void note_opened(struct fs *fs, struct handle *h, struct fuse_file_info *fi)
 {
 	bool small = !h->writable && !(fi->flags & O_DIRECT) && preload_suits(h->file);
 	struct inode *n = h->inode;
@@ -200,7 +201,7 @@ static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
 	h->losses = file_losses(h->file);
 	if (!h->writable)
 		fs_warm_cache(fs);
-	keep_pages(fs, h, fi);
+	note_opened(fs, h, fi);
 	return 0;
 }
 
