@@ -39,13 +39,13 @@ static int refuse(const char *what, const char *where, const char *why)
 	return -EBUSY;
 }
 
+/*
+ * Says what the error means for a path. A dead mount is noticed in this way, or when the options
+ * are parsed, depending on what the kernel has cached.
+ */
 static int complain(const char *what, const char *where, int rc)
 {
-	/*
-	 * A dead mount is noticed here, or earlier (judge_paths) depending on what the kernel has
-	 * cached.
-	 */
-	refuse(what, where, options_path_error(-rc));
+	log_tell("%s '%s': %s", what, where, options_path_error(-rc));
 	return rc;
 }
 
@@ -138,8 +138,9 @@ static int judge_writable(struct options *o)
 	if (o->read_only || access(o->backing, W_OK) == 0)
 		return 0;
 	if (errno == EROFS) {
-		(void)refuse("backing directory", o->backing,
-			     "its file system is read-only, and so is this mount (-o ro)");
+		log_tell("backing directory '%s': its file system is read-only, and so is this "
+			 "mount (-o ro)",
+			 o->backing);
 		return options_set_read_only(o);
 	}
 	log_tell("backing directory '%s': %s: no file can be made or removed in it; its owner can "
@@ -320,6 +321,22 @@ static int flush_output(void)
 	return -EIO;
 }
 
+static int obey(struct options *o)
+{
+	if (o->help || o->version) {
+		if (o->help)
+			options_help();
+		else
+			print_version();
+		return flush_output();
+	}
+	if (o->remount)
+		return remount(o);
+	TRY(check_places(o));
+	TRY(judge_writable(o));
+	return o->foreground ? run(o, -1) : daemonize(o);
+}
+
 int main(int argc, char **argv)
 {
 	struct options o;
@@ -327,22 +344,8 @@ int main(int argc, char **argv)
 	fd_open_stdio();
 	signal(SIGCHLD, SIG_DFL); /* if our parent ignored it, waitpid would fail */
 	int rc = options_parse(&o, argc, argv);
-	if (rc >= 0 && o.help) {
-		options_help();
-		rc = flush_output();
-	} else if (rc >= 0 && o.version) {
-		print_version();
-		rc = flush_output();
-	} else if (rc >= 0 && o.remount) {
-		rc = remount(&o);
-	} else {
-		if (rc >= 0)
-			rc = check_places(&o);
-		if (rc >= 0)
-			rc = judge_writable(&o);
-		if (rc >= 0)
-			rc = o.foreground ? run(&o, -1) : daemonize(&o);
-	}
+	if (rc >= 0)
+		rc = obey(&o);
 	options_free(&o);
 	return rc < 0 ? 1 : 0;
 }
