@@ -102,18 +102,22 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 		return;
 	}
 	struct workspace *ws = workspace_get();
+	if (!ws) {
+		answer_read(req, h, -ENOMEM, (uint64_t)off, NULL);
+		return;
+	}
+	struct reply *r = &ws->reply;
 	bool direct = fi->flags & O_DIRECT, ahead = !direct && size > mem_page_size();
 	struct asker asker = {req, h, atomic_load(&h->closes), ahead};
 	struct file_request q = {(uint64_t)off, size, direct, is_gone, &asker};
-	int rc = ws ? file_read(h->file, &q, &ws->reply) : -ENOMEM;
+	int rc = file_read(h->file, &q, r);
 	struct push push;
-	bool pushes = rc >= 0 && push_begin(fs, h->inode, &ws->reply, &push);
-	answer_read(req, h, rc, q.at, ws ? &ws->reply : NULL);
-	if (ws)
-		reply_end(&ws->reply, fs->cache);
+	bool pushes = rc >= 0 && push_begin(fs, h->inode, r, &push);
+	answer_read(req, h, rc, q.at, r);
+	reply_end(r, fs->cache);
 	fs_warm_cache(fs); /* after the answer, as waking a worker takes a while */
 	if (pushes)
-		push_run(fs, &push, &ws->reply);
+		push_run(fs, &push, r);
 }
 
 /*

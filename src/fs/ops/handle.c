@@ -214,6 +214,19 @@ static int check_room(struct fs *fs, struct inode *n)
 	return shared ? 0 : inodes_room_for_file(fs->inodes);
 }
 
+static int open_content(struct fs *fs, struct handle *h, struct newborn *born,
+			struct fuse_file_info *fi)
+{
+	if (!born)
+		TRY(check_room(fs, h->inode));
+	if (inode_is_frame(h->inode))
+		return open_frame(fs, h, born, fi);
+	h->fd = open_plain(fs, h->inode, fi->flags);
+	TRY(h->fd);
+	fi->direct_io = h->writable && may_only_write(h->fd);
+	return 0;
+}
+
 int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct fuse_file_info *fi)
 {
 	struct handle *h = ops_new_handle(fs, n, fi);
@@ -223,14 +236,7 @@ int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct
 		return -ENOMEM;
 	}
 	err_clear();
-	int rc = born ? 0 : check_room(fs, n);
-	if (rc >= 0 && inode_is_frame(n)) {
-		rc = open_frame(fs, h, born, fi);
-	} else if (rc >= 0) {
-		h->fd = open_plain(fs, n, fi->flags);
-		rc = h->fd < 0 ? h->fd : 0;
-		fi->direct_io = rc >= 0 && h->writable && may_only_write(h->fd);
-	}
+	int rc = open_content(fs, h, born, fi);
 	if (rc < 0) {
 		if (ops_is_damage(rc))
 			ops_log(fs, n, "open", rc);
