@@ -278,12 +278,9 @@ static int put_chunk(struct file *f, const struct raw_chunk *c)
 }
 
 /* 1: copied. 0: it has to be copied as bytes. */
-static int copy_chunk(struct file_copy *c, uint64_t done, struct raw_chunk *to)
+static int copy_chunk(struct file_copy *c, uint64_t done, struct workspace *ws,
+		      struct raw_chunk *to)
 {
-	struct workspace *ws = workspace_get();
-
-	if (!ws)
-		return -ENOMEM;
 	*to = (struct raw_chunk){0};
 	int rc = read_raw(c, done, ws, to);
 	c->unread = rc < 0;
@@ -311,15 +308,17 @@ ssize_t file_copy(struct file_copy *c)
 {
 	struct workspace *ws = workspace_get();
 	uint64_t done = 0, by_bytes = 0;
-	ssize_t rc = ws ? 0 : -ENOMEM;
 	struct raw_chunk chunk;
+	ssize_t rc = 0;
 
+	if (!ws)
+		return -ENOMEM;
 	err_clear();
 	/* Data that waits to be compressed would be decoded and compressed twice. */
-	if (rc >= 0 && c->len >= c->to->chunk_size && c->from->writable && file_changed(c->from))
+	if (c->len >= c->to->chunk_size && c->from->writable && file_changed(c->from))
 		IGNORE(file_sync(c->from, COMMIT_LATER));
 	while (rc >= 0 && done < min_u64(c->len, COPY_MOST) && by_bytes < COPY_BYTES_MOST) {
-		rc = copy_chunk(c, done, &chunk);
+		rc = copy_chunk(c, done, ws, &chunk);
 		if (rc > 0) {
 			done += chunk.len;
 			continue;
@@ -331,9 +330,7 @@ ssize_t file_copy(struct file_copy *c)
 		done += (uint64_t)rc;
 		by_bytes += (uint64_t)rc;
 	}
-	if (ws) {
-		buf_trim(&ws->copy, COPY_KEEP);
-		buf_trim(&ws->stored, COPY_KEEP);
-	}
+	buf_trim(&ws->copy, COPY_KEEP);
+	buf_trim(&ws->stored, COPY_KEEP);
 	return done ? (ssize_t)done : rc;
 }

@@ -88,9 +88,11 @@ static int store_anew(struct file *f, uint32_t n)
 static int store_all_anew(struct file *f, unfit_fn *unfit, bool *may_be)
 {
 	struct workspace *ws = workspace_get();
-	int rc = ws ? 0 : -ENOMEM;
 	bool any = false;
+	int rc = 0;
 
+	if (!ws)
+		return -ENOMEM;
 	pthread_rwlock_wrlock(&f->lock);
 	for (uint32_t n = 0; rc >= 0 && n < frame_nchunks(f->frame); n++)
 		if (is_unfit(f, n, ws, unfit)) {
