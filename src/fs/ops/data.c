@@ -262,7 +262,7 @@ static int judge_fallocate(struct file *f, int mode, uint64_t off, uint64_t len)
 	return keeps || file_can_reach(f, off, len) ? 0 : -EFBIG;
 }
 
-static int fallocate_frame(struct file *f, int mode, uint64_t off, uint64_t len)
+static int change_frame(struct file *f, int mode, uint64_t off, uint64_t len)
 {
 	if (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE))
 		TRY(file_zero(f, off, len));
@@ -270,40 +270,58 @@ static int fallocate_frame(struct file *f, int mode, uint64_t off, uint64_t len)
 	return mode & FALLOC_FL_KEEP_SIZE ? 0 : file_extend(f, off + len);
 }
 
+static int fallocate_frame(fuse_req_t req, const struct handle *h, int mode, uint64_t off,
+			   uint64_t len)
+{
+	TRY(judge_fallocate(h->file, mode, off, len));
+	TRY(ops_killpriv_change(req, h->inode));
+	int rc = change_frame(h->file, mode, off, len);
+	if (rc < 0)
+		ops_log(ops_fs(req), h->inode, "fallocate", rc);
+	return -ops_errno(rc);
+}
+
+static int fallocate_plain(fuse_req_t req, const struct handle *h, int mode, off_t off, off_t len)
+{
+	TRY(ops_killpriv_change(req, h->inode));
+	return fallocate(h->fd, mode, off, len) < 0 ? -errno : 0;
+}
+
 void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,
 		  struct fuse_file_info *fi)
 {
-	struct fs *fs = ops_fs(req);
-	struct handle *h = ops_handle(fi);
+	const struct handle *h = ops_handle(fi);
 
 	(void)ino;
-	int rc = h->file ? judge_fallocate(h->file, mode, (uint64_t)off, (uint64_t)len) : 0;
-	if (rc >= 0)
-		rc = ops_killpriv_change(req, h->inode);
-	if (rc >= 0 && h->file) {
-		rc = fallocate_frame(h->file, mode, (uint64_t)off, (uint64_t)len);
-		if (rc < 0)
-			ops_log(fs, h->inode, "fallocate", rc);
-		rc = -ops_errno(rc);
-	} else if (rc >= 0) {
-		rc = fallocate(h->fd, mode, off, len) < 0 ? -errno : 0;
-	}
+	int rc = h->file ? fallocate_frame(req, h, mode, (uint64_t)off, (uint64_t)len)
+			 : fallocate_plain(req, h, mode, off, len);
 	fuse_reply_err(req, -rc);
 }
 
-static ssize_t copy_plain(const struct handle *from, off_t from_at, const struct handle *to,
-			  off_t to_at, size_t len)
+/* Both are frames, or neither is. */
+static ssize_t copy(fuse_req_t req, const struct handle *from, const struct handle *to,
+		    struct file_copy *c)
 {
-	ssize_t rc = copy_file_range(from->fd, &from_at, to->fd, &to_at, len, 0);
-	return rc < 0 ? -errno : rc;
+	off_t from_at = (off_t)c->from_at, to_at = (off_t)c->to_at;
+
+	TRY(ops_killpriv_change(req, to->inode));
+	if (!to->file) {
+		ssize_t n = copy_file_range(from->fd, &from_at, to->fd, &to_at,
+					    (size_t)c->len, 0);
+		return n < 0 ? -errno : n;
+	}
+	ssize_t rc = file_copy(c);
+	if (rc >= 0)
+		return rc;
+	ops_log(ops_fs(req), c->unread ? from->inode : to->inode, "copy_file_range", (int)rc);
+	return -ops_errno((int)rc);
 }
 
 void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
 			struct fuse_file_info *fi_in, fuse_ino_t ino_out, off_t off_out,
 			struct fuse_file_info *fi_out, size_t len, int flags)
 {
-	struct fs *fs = ops_fs(req);
-	struct handle *from = ops_handle(fi_in), *to = ops_handle(fi_out);
+	const struct handle *from = ops_handle(fi_in), *to = ops_handle(fi_out);
 
 	(void)ino_in, (void)ino_out;
 	/*
@@ -313,19 +331,9 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
 		fuse_reply_err(req, flags ? EINVAL : EOPNOTSUPP);
 		return;
 	}
-	struct file_copy copy = {from->file, to->file, (uint64_t)off_in, (uint64_t)off_out, len,
-				 false};
-	ssize_t rc = ops_killpriv_change(req, to->inode);
-	if (rc >= 0 && to->file) {
-		rc = file_copy(&copy);
-		if (rc < 0) {
-			ops_log(fs, copy.unread ? from->inode : to->inode, "copy_file_range",
-				(int)rc);
-			rc = -ops_errno((int)rc);
-		}
-	} else if (rc >= 0) {
-		rc = copy_plain(from, off_in, to, off_out, len);
-	}
+	struct file_copy c = {from->file, to->file, (uint64_t)off_in, (uint64_t)off_out, len,
+			      false};
+	ssize_t rc = copy(req, from, to, &c);
 	if (rc < 0)
 		fuse_reply_err(req, (int)-rc);
 	else
