@@ -21,18 +21,16 @@
 /* "fsname=DIR,subtype=cframefs,...": a comma in the name is escaped for libfuse. */
 static int mount_options(const struct fs *fs, struct buf *out)
 {
-	static const char head[] = "fsname=", tail[] = ",subtype=cframefs,default_permissions";
-	bool named = strstr(fs->opt.mount_opts, "fsname=") != NULL;
-
-	if (!named) {
-		TRY(buf_append(out, view_of(head, sizeof head - 1)));
+	if (!strstr(fs->opt.mount_opts, "fsname=")) {
+		TRY(buf_print(out, "fsname="));
 		for (const char *c = fs->opt.backing; *c; c++) {
 			if (*c == ',' || *c == '\\')
 				TRY(buf_append(out, view_of("\\", 1)));
 			TRY(buf_append(out, view_of(c, 1)));
 		}
+		TRY(buf_print(out, ","));
 	}
-	TRY(buf_append(out, view_of(tail + named, sizeof tail - 1 - named)));
+	TRY(buf_print(out, "subtype=cframefs,default_permissions"));
 	if (fs->opt.mount_opts[0])
 		TRY(buf_print(out, ",%s", fs->opt.mount_opts));
 	TRY(buf_print(out, ",max_read=%llu", (unsigned long long)fs->opt.max_read));
