@@ -57,7 +57,14 @@ static int sync_at_last(struct file *f)
 /*
  * The last close. Everything is stored in the frame, even if the file has no name, since it may be
  * opened again by an O_PATH descriptor. But the records of such a file in the intent log are no
- * longer needed: after a crash nobody could find it. False: the file has to be kept open (kept.h).
+ * longer needed: after a crash nobody could find it. False: the file has to be kept open.
+ *
+ *   bytes are missing whose write was refused   the file is cut before them, and that is committed
+ *   committed                                   a sync that the log needs is left to it, or made
+ *   the disk is full, and the log has bytes     the file is kept (kept.h)
+ *   failed otherwise                            what waits is given up (discard.h)
+ *
+ * Where the file is cut or given up, opens wait until it is closed (INODE_ENDING).
  */
 static bool finish(struct file *f)
 {
