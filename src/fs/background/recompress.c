@@ -185,7 +185,7 @@ static int work_on(struct recompress *r, struct inode *n, const struct stat *fou
 	struct file *f;
 
 	TRY(file_get(r->fs, n, O_RDWR, &f));
-	struct recompress_job job = {f, *next, must_stop, r};
+	struct recompress_job job = {.file = f, .next = *next, .stop = must_stop, .ctx = r};
 	int rc = judge(f, found);
 	if (rc == 0)
 		rc = recompress_file(&job);
@@ -284,7 +284,8 @@ static bool look_at_file(struct recompress *r, const struct folder *in, struct e
 static bool look_at(struct recompress *r, const struct folder *in, const char *name)
 {
 	struct fs *fs = r->fs;
-	struct finder finder = {&fs->backing, fs->probes, fs->inodes, false};
+	struct finder finder = {
+		.backing = &fs->backing, .probes = fs->probes, .inodes = fs->inodes};
 	struct entry e = {.fd = -1};
 	bool go_on = wait_idle(r);
 

@@ -97,7 +97,8 @@ static int shrink(const struct chunk *c, struct workspace *ws)
 {
 	struct pipeline p = smallest(c);
 	struct chunk_edit all = {.run = {0, c->nblocks}};
-	struct chunk_patch patch = {c, buf_view(&ws->base), &p, &all, 1, c->nbytes, false};
+	struct chunk_patch patch = {.chunk = c, .stored = buf_view(&ws->base), .pipeline = &p,
+				    .edit = &all, .nedits = 1, .nbytes = c->nbytes};
 
 	/* What did not shrink the first time is not tried again. */
 	if (c->kind != CHUNK_REGULAR || c->cbytes > c->nbytes)

@@ -108,8 +108,10 @@ void op_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t off, struct fuse
 	}
 	struct reply *r = &ws->reply;
 	bool direct = fi->flags & O_DIRECT, ahead = !direct && size > mem_page_size();
-	struct asker asker = {req, h, atomic_load(&h->closes), ahead};
-	struct file_request q = {(uint64_t)off, size, direct, is_gone, &asker};
+	struct asker asker = {
+		.req = req, .h = h, .closes = atomic_load(&h->closes), .ahead = ahead};
+	struct file_request q = {.at = (uint64_t)off, .len = size, .direct = direct,
+				 .gone = is_gone, .who = &asker};
 	int rc = file_read(h->file, &q, r);
 	struct push push;
 	bool pushes = rc >= 0 && push_begin(fs, h->inode, r, &push);
@@ -331,8 +333,8 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
 		fuse_reply_err(req, flags ? EINVAL : EOPNOTSUPP);
 		return;
 	}
-	struct file_copy c = {from->file, to->file, (uint64_t)off_in, (uint64_t)off_out, len,
-			      false};
+	struct file_copy c = {.from = from->file, .from_at = (uint64_t)off_in,
+			      .to = to->file, .to_at = (uint64_t)off_out, .len = len};
 	ssize_t rc = copy(req, from, to, &c);
 	if (rc < 0)
 		fuse_reply_err(req, (int)-rc);

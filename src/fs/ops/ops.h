@@ -54,7 +54,8 @@ static inline struct handle *ops_handle(const struct fuse_file_info *fi)
 
 static inline struct finder ops_finder(const struct fs *fs)
 {
-	return (struct finder){&fs->backing, fs->probes, fs->inodes, false};
+	return (struct finder){
+		.backing = &fs->backing, .probes = fs->probes, .inodes = fs->inodes};
 }
 
 static inline struct caller ops_caller(fuse_req_t req)
