@@ -238,7 +238,7 @@ static void compress_path(struct compress *c, const char *path)
 			outputs_wait(c->outputs);
 		walk_all(w, from.fd);
 	} else {
-		int rc = last_listing_find(&c->last, from.fd, from.name, false, &e);
+		int rc = last_listing_find(&c->last, from.fd, from.name, &e);
 		const char *slash = strrchr(path, '/');
 		c->as = slash ? slash[1] ? slash + 1 : NULL : path;
 		c->is_named = true;

@@ -260,7 +260,7 @@ static void extract_named(struct walk *w, int from, const char *name)
 	struct extract *x = CONTAINER_OF(w, struct extract, walk);
 	struct stat st;
 	struct entry *e;
-	int rc = last_listing_find(&x->last, from, name, true, &e);
+	int rc = last_listing_find_shown(&x->last, from, name, &e);
 
 	if (rc < 0) {
 		walk_say_rc(w, rc);

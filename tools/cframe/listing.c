@@ -200,14 +200,16 @@ static struct entry *find_owner(struct listing *l, const char *shown)
 	return NULL;
 }
 
-static struct entry *find(struct listing *l, const char *name, bool shown)
+static struct entry *find_shown(struct listing *l, const char *name)
 {
 	struct entry *e = listing_find(l, name);
-	return e || !shown ? e : find_owner(l, name);
+	return e ? e : find_owner(l, name);
 }
 
-int last_listing_find(struct last_listing *t, int fd, const char *name, bool shown,
-		      struct entry **e)
+typedef struct entry *find_fn(struct listing *l, const char *name);
+
+static int look_up(struct last_listing *t, int fd, const char *name, find_fn *find,
+		   struct entry **e)
 {
 	struct stat st;
 
@@ -215,7 +217,7 @@ int last_listing_find(struct last_listing *t, int fd, const char *name, bool sho
 		return -errno;
 	bool same = t->l.n && st.st_dev == t->of.st_dev && st.st_ino == t->of.st_ino;
 	t->l.fd = fd;
-	*e = same ? find(&t->l, name, shown) : NULL;
+	*e = same ? find(&t->l, name) : NULL;
 	if (*e) { /* it may have been looked at some time ago */
 		(*e)->looked = false;
 		(*e)->rc = 0;
@@ -224,10 +226,20 @@ int last_listing_find(struct last_listing *t, int fd, const char *name, bool sho
 	listing_free(&t->l);
 	t->of = st;
 	int rc = listing_read(&t->l, fd);
-	*e = rc < 0 ? NULL : find(&t->l, name, shown);
+	*e = rc < 0 ? NULL : find(&t->l, name);
 	if (rc < 0)
 		listing_free(&t->l);
 	return rc < 0 ? rc : *e ? 0 : -ENOENT;
+}
+
+int last_listing_find(struct last_listing *t, int fd, const char *name, struct entry **e)
+{
+	return look_up(t, fd, name, listing_find, e);
+}
+
+int last_listing_find_shown(struct last_listing *t, int fd, const char *name, struct entry **e)
+{
+	return look_up(t, fd, name, find_shown, e);
 }
 
 bool listing_show(struct listing *l, struct entry *e, char shown[static NAME_MAX + 1])

@@ -54,12 +54,14 @@ struct last_listing {
 };
 
 /*
- * Sets *e to the entry with that name; if there is none and `shown`, to the one that a mount shows
- * by that name. -ENOENT: neither exists. Borrows `fd`, until the next call. Release with
- * listing_free(&t->l).
+ * Sets *e to the entry with that name in the directory; _shown: or, if there is none, to the one
+ * that a mount shows by that name. -ENOENT: there is no such entry. Borrows `fd`, until the next
+ * call. Release with listing_free(&t->l).
  */
-NODISCARD int last_listing_find(struct last_listing *t, int fd, const char *name, bool shown,
+NODISCARD int last_listing_find(struct last_listing *t, int fd, const char *name,
 				struct entry **e);
+NODISCARD int last_listing_find_shown(struct last_listing *t, int fd, const char *name,
+				      struct entry **e);
 
 /*
  * Finds out what an entry is, and its name in a mount. False: it is hidden. If another entry has

@@ -125,7 +125,7 @@ static int list_named(struct ls *ls, int fd, const char *name, const char *path)
 	char shown[NAME_MAX + 1];
 	struct entry *e;
 
-	TRY(last_listing_find(&ls->last, fd, name, true, &e));
+	TRY(last_listing_find_shown(&ls->last, fd, name, &e));
 	if (!listing_show(&ls->last.l, e, shown))
 		return -ENOENT;
 	list_entry(ls, &ls->last.l, e, path);
