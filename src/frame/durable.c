@@ -83,17 +83,18 @@ void durable_store(const struct durable *d)
 		log_debug(DURABLE_ATTRIBUTE ": %m");
 }
 
-static bool is_same(int a, int b)
+/* If that is not known either, the way up would have no end. */
+static bool may_be_same(int a, int b)
 {
 	struct stat x, y;
-	return fstat(a, &x) == 0 && fstat(b, &y) == 0 && x.st_dev == y.st_dev &&
-	       x.st_ino == y.st_ino;
+	return fstat(a, &x) < 0 || fstat(b, &y) < 0 ||
+	       (x.st_dev == y.st_dev && x.st_ino == y.st_ino);
 }
 
 static int open_above(int fd)
 {
 	int above = openat(fd, "..", DIRECTORY);
-	if (above < 0 || !is_same(fd, above))
+	if (above < 0 || !may_be_same(fd, above))
 		return above;
 	close(above);
 	return -1;

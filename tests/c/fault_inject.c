@@ -58,6 +58,7 @@ enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT, HOW_WRONG };
 #define LATE_GUARD 8192u
 #define CALL_XATTR 16384u /* setxattr, fsetxattr */
 #define CALL_SYNCFS 32768u
+#define CALL_FSTAT 65536u /* fstat by the program itself; see CALL_STAT */
 
 /* In step with tests/lib/libfault.py. */
 struct control {
@@ -101,6 +102,11 @@ static void find_program(void)
 			program = base + p[i].p_vaddr;
 			program_end = program + p[i].p_memsz;
 		}
+}
+
+static bool is_program(const void *caller)
+{
+	return (uintptr_t)caller >= program && (uintptr_t)caller < program_end;
 }
 
 __attribute__((constructor)) static void begin(void)
@@ -366,6 +372,12 @@ int fstatat64(int dir, const char *name, struct stat64 *st, int flags)
 	return hit(CALL_STAT, "fstatat") ? fail() : REAL(fstatat64)(dir, name, st, flags);
 }
 
+int fstat64(int fd, struct stat64 *st)
+{
+	bool counts = is_program(__builtin_return_address(0)); /* functions above use it, too */
+	return counts && hit(CALL_FSTAT, "fstat") ? fail() : REAL(fstat64)(fd, st);
+}
+
 int prctl(int option, ...)
 {
 	unsigned long v[4];
@@ -419,9 +431,7 @@ void *__libc_memalign(size_t align, size_t size);
 
 static bool is_out_of_memory(const void *caller)
 {
-	uintptr_t at = (uintptr_t)caller;
-
-	if (!control || at < program || at >= program_end || !hit(CALL_MEMORY, "memory"))
+	if (!control || !is_program(caller) || !hit(CALL_MEMORY, "memory"))
 		return false;
 	errno = ENOMEM;
 	return true;

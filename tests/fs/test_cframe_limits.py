@@ -99,6 +99,23 @@ def test_few_descriptors(work, most):
     assert got.returncode == 1 and not back.exists()
 
 
+def test_directories_above_that_tell_nothing_of_themselves(work):
+    """The way up ends all the same."""
+    (work / "x").write_bytes(DATA)
+    cframe("compress", work / "x", work / "store")
+    program = SimpleNamespace(argv=[CFRAME, "info", work / "store/x.b2frame"])
+    fault = Fault(program, work / "fault")
+    n, came = 0, True
+    while came:
+        n += 1
+        fault.set(n, Fault.FSTAT, errno.EIO, forever=1)
+        got = subprocess.run(program.argv, capture_output=True, timeout=60, text=True)
+        came = fault.came()
+        told = (0, "") if got.returncode == 0 else (1, "cframe: ")
+        assert (got.returncode, got.stderr[:8]) == told, (n, got)
+    assert n > 4
+
+
 def test_a_file_system_below_the_target(root, work):
     """The sync of the target at the end does not reach it."""
     plain, store, back = work / "plain", work / "store", work / "back"

@@ -49,6 +49,7 @@ class Fault:
     LATE_GUARD = 8192  # no call: the guard takes its time to become one
     XATTR = 16384  # setxattr, fsetxattr
     SYNCFS = 32768
+    FSTAT = 65536  # fstat
     CHANGE = WRITE | SPACE | SYNC | NAME  # what is on the disk
     # How, instead of an error. WAIT: until such calls count no more; WRONG: a read's bytes are.
     SHORT, KILL, WAIT, WRONG = 1, 2, 3, 4
