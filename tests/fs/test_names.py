@@ -549,9 +549,9 @@ def test_what_is_no_frame_and_may_not_be_read(blind):
     blind.expect_log("shown under its own name")
 
 
-@pytest.mark.parametrize("error", [errno.EMFILE, errno.EIO])
+@pytest.mark.parametrize("error", [errno.EMFILE, errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
 def test_no_failure_shows_a_frame_under_its_own_name(mount, work, error):
-    """Nor can it be opened by that: its stored bytes are not what it is."""
+    """Nor can it be opened by that: its stored bytes are not what it is. Lock files stay hidden."""
     m = mount("entry_timeout=0,attr_timeout=0", start=False)
     fault = Fault(m, work / "control")
     m.allow("^cframefs: (error|warning)").start()
@@ -560,6 +560,7 @@ def test_no_failure_shows_a_frame_under_its_own_name(mount, work, error):
     m.unmount()
     for name in "xyz":
         (m.backing / f"{name}.b2frame").rename(m.backing / f"{name}.b2f")
+        (m.backing / f"{name}.b2f.b2lock").write_bytes(bytes(16))
     m.start()
     for n in range(1, 16):
         for forever in (0, 1):

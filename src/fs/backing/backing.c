@@ -131,8 +131,19 @@ bool backing_is_fresh(struct timespec stamp)
 
 bool backing_is_temporary(int rc)
 {
-	return rc == -EIO || rc == -EINTR || rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ||
-	       rc == -EAGAIN; /* another program holds a lease on it */
+	switch (-rc) {
+	case EIO:
+	case EINTR:
+	case ENOMEM:
+	case EMFILE:
+	case ENFILE:
+	case EAGAIN: /* another program holds a lease on it */
+	case ESTALE: /* its server has started anew ... */
+	case ETIMEDOUT: /* ... or does not answer */
+		return true;
+	default:
+		return false;
+	}
 }
 
 /* Where time_t has 32 bits, times beyond its range are clamped, rather than wrapped around. */

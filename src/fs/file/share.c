@@ -73,8 +73,10 @@ int file_look_sidecar(struct file *f)
 	struct named by;
 
 	int rc = inode_enter_name(f->fs->inodes, f->inode, &by);
+	if (rc == -ESTALE)
+		return 0; /* a file without a name has no sidecar */
 	if (rc < 0)
-		return backing_is_temporary(rc) ? rc : 0; /* a file without a name has no sidecar */
+		return backing_is_temporary(rc) ? rc : 0;
 	rc = sidecar_look(&f->sidecar, by.dirfd, by.name);
 	inode_leave_name(f->fs->inodes, &by);
 	return rc;

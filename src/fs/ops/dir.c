@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/meter.h"
+#include "frame/names.h"
 #include "fs/backing/ahead.h"
 
 #include <dirent.h>
@@ -182,8 +183,10 @@ static bool list_one(struct listing *l, const struct dirent *d)
 	if (rc == -ENOENT)
 		return true; /* hidden, or gone meanwhile */
 	if (rc < 0) { /* a lookup will report the error */
-		plain.st_ino = listed_number(l, d);
 		plain.st_mode = (mode_t)DTTOIF(d->d_type);
+		if (names_hides(d->d_name, plain.st_mode))
+			return true;
+		plain.st_ino = listed_number(l, d);
 		return put_name(l, rc == -ENAMETOOLONG ? d->d_name : e.shown, &plain, d->d_off);
 	}
 	plain = (struct stat){.st_ino = ops_number(l->fs, &e.st), .st_mode = shown_type(&e)};
