@@ -66,8 +66,8 @@ void commit_enter_root(struct frame *f, const struct header_root *root);
 NODISCARD int front_commit(struct frame *f, enum durability how);
 
 /*
- * For frame_vouch: gives the empty root on disk a number above those of all roots in the file, and
- * syncs. Returns 1 on success.
+ * For frame_vouch, returning what that does: gives the empty root on disk a number above those of
+ * all roots in the file, and syncs.
  */
 NODISCARD int front_confirm(struct frame *f);
 

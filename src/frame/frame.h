@@ -405,8 +405,9 @@ NODISCARD int frame_sync_root(struct frame *f);
  * the next boot their checksums have to prove that they did, and if one is damaged by then, the
  * whole file goes back to an older root. Or another process wrote the root, and the next one could
  * not tell that we have synced it (frame_latest). A COMMIT_SYNC of changes ends that; without
- * changes, frame_vouch does after it. It returns 1 if it has written to the file, 0 if not: then
- * the root is as it was. [reader], [mutator]
+ * changes, frame_vouch does after it. It returns 1 if it has written to the file, or failed to,
+ * which may change the file's mtime all the same; 0 if not. The root stays as it was if it has not
+ * written. [reader], [mutator]
  */
 bool frame_unproven(const struct frame *f);
 NODISCARD int frame_vouch(struct frame *f);

@@ -297,7 +297,9 @@ int front_confirm(struct frame *f)
 {
 	uint64_t seq = 0;
 	f->changed = true;
-	if (renumber(f, &seq) < 0 || !seq)
+	if (renumber(f, &seq) < 0)
+		return 1;
+	if (!seq)
 		return 0;
 	f->roots.newest = seq;
 	f->latest = true; /* as if this process had written it */

@@ -21,7 +21,7 @@ bool frame_unproven(const struct frame *f)
 
 /*
  * Replaces the fingerprint of the root on disk; `tail`: its bytes from the index on. Returns 1 if
- * done.
+ * that was tried.
  */
 static int sign_again(struct frame *f, struct span tail)
 {
@@ -33,7 +33,7 @@ static int sign_again(struct frame *f, struct span tail)
 	f->changed = true;
 	if (io_pwrite(f->io, f->info.frame_len - TRAILER_PRINT,
 		      view_from(span_view(tail), tail.n - TRAILER_PRINT)) < 0)
-		return 0;
+		return 1;
 	f->root_id = frame_root_id(&f->info, fp);
 	f->word = fp.word;
 	front_forget(f);

@@ -32,8 +32,9 @@
  * HOW_KILL: the process dies instead, of a write half-way, unless that lies in one sector, as a
  * header does: the kernel takes such a one as a whole. HOW_WAIT: the call is not made before such
  * calls count no more, or fails as soon as they are told to. HOW_WRONG: a read gives a wrong byte.
+ * HOW_DONE: the call is made, and fails all the same, as when the answer of a server gets lost.
  */
-enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT, HOW_WRONG };
+enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT, HOW_WRONG, HOW_DONE };
 
 #define SECTOR 512 /* bytes, of disks */
 #define THEN_WAIT 2u
@@ -58,7 +59,7 @@ enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT, HOW_WRONG };
 #define LATE_GUARD 8192u
 #define CALL_XATTR 16384u /* setxattr, fsetxattr */
 #define CALL_SYNCFS 32768u
-#define CALL_FSTAT 65536u /* fstat by the program itself; see CALL_STAT */
+#define CALL_FSTAT 65536u /* fstat, and statx of a descriptor, by the program itself */
 
 /* In step with tests/lib/libfault.py. */
 struct control {
@@ -181,6 +182,16 @@ static int fail(void)
 	return -1;
 }
 
+/* The rest of a function that stands for such a call. */
+#define MAKE_OR_FAIL(call, name, real)             \
+	do {                                       \
+		if (!hit(call, name))              \
+			return real;               \
+		if (control->how == HOW_DONE)      \
+			(void)real;                \
+		return fail();                     \
+	} while (0)
+
 /* What is on disk for sure. Under lock. */
 static struct synced *of_file(const struct stat *st)
 {
@@ -288,7 +299,9 @@ ssize_t pread64(int fd, void *p, size_t n, off_t at)
 ssize_t pwrite64(int fd, const void *p, size_t n, off_t at)
 {
 	if (hit(CALL_WRITE, "pwrite")) {
-		if (control->how == HOW_ERROR)
+		if (control->how == HOW_DONE)
+			(void)REAL(pwrite64)(fd, p, n, at);
+		if (control->how == HOW_ERROR || control->how == HOW_DONE)
 			return fail();
 		if (control->how == HOW_KILL && at / SECTOR == (at + (off_t)n - 1) / SECTOR)
 			die();
@@ -301,12 +314,12 @@ ssize_t pwrite64(int fd, const void *p, size_t n, off_t at)
 
 int ftruncate64(int fd, off_t size)
 {
-	return hit(CALL_SPACE, "ftruncate") ? fail() : REAL(ftruncate64)(fd, size);
+	MAKE_OR_FAIL(CALL_SPACE, "ftruncate", REAL(ftruncate64)(fd, size));
 }
 
 int fallocate64(int fd, int mode, off_t at, off_t len)
 {
-	return hit(CALL_SPACE, "fallocate") ? fail() : REAL(fallocate64)(fd, mode, at, len);
+	MAKE_OR_FAIL(CALL_SPACE, "fallocate", REAL(fallocate64)(fd, mode, at, len));
 }
 
 int fdatasync(int fd)
@@ -334,32 +347,32 @@ int syncfs(int fd)
 
 int linkat(int a, const char *from, int b, const char *to, int flags)
 {
-	return hit(CALL_NAME, "linkat") ? fail() : REAL(linkat)(a, from, b, to, flags);
+	MAKE_OR_FAIL(CALL_NAME, "linkat", REAL(linkat)(a, from, b, to, flags));
 }
 
 int unlinkat(int dir, const char *name, int flags)
 {
-	return hit(CALL_NAME, "unlinkat") ? fail() : REAL(unlinkat)(dir, name, flags);
+	MAKE_OR_FAIL(CALL_NAME, "unlinkat", REAL(unlinkat)(dir, name, flags));
 }
 
 int renameat2(int a, const char *from, int b, const char *to, unsigned flags)
 {
-	return hit(CALL_NAME, "renameat2") ? fail() : REAL(renameat2)(a, from, b, to, flags);
+	MAKE_OR_FAIL(CALL_NAME, "renameat2", REAL(renameat2)(a, from, b, to, flags));
 }
 
 int setxattr(const char *path, const char *name, const void *value, size_t n, int flags)
 {
-	return hit(CALL_XATTR, "setxattr") ? fail() : REAL(setxattr)(path, name, value, n, flags);
+	MAKE_OR_FAIL(CALL_XATTR, "setxattr", REAL(setxattr)(path, name, value, n, flags));
 }
 
 int fsetxattr(int fd, const char *name, const void *value, size_t n, int flags)
 {
-	return hit(CALL_XATTR, "fsetxattr") ? fail() : REAL(fsetxattr)(fd, name, value, n, flags);
+	MAKE_OR_FAIL(CALL_XATTR, "fsetxattr", REAL(fsetxattr)(fd, name, value, n, flags));
 }
 
 int mkdirat(int dir, const char *name, mode_t mode)
 {
-	return hit(CALL_NAME, "mkdirat") ? fail() : REAL(mkdirat)(dir, name, mode);
+	MAKE_OR_FAIL(CALL_NAME, "mkdirat", REAL(mkdirat)(dir, name, mode));
 }
 
 int faccessat(int dir, const char *name, int mode, int flags)
@@ -376,6 +389,13 @@ int fstat64(int fd, struct stat64 *st)
 {
 	bool counts = is_program(__builtin_return_address(0)); /* functions above use it, too */
 	return counts && hit(CALL_FSTAT, "fstat") ? fail() : REAL(fstat64)(fd, st);
+}
+
+int statx(int dir, const char *name, int flags, unsigned mask, struct statx *st)
+{
+	bool counts = flags & AT_EMPTY_PATH && is_program(__builtin_return_address(0));
+	return counts && hit(CALL_FSTAT, "statx") ? fail()
+						  : REAL(statx)(dir, name, flags, mask, st);
 }
 
 int prctl(int option, ...)

@@ -39,6 +39,7 @@ FAULTS = {
     "EIO for good": {"error": errno.EIO, "calls": Fault.CHANGE, "forever": 1},
     "ENOSPC for good": {"error": errno.ENOSPC, "calls": Fault.WRITE | Fault.NAME, "forever": 1},
     "short": {"how": Fault.SHORT, "calls": RW},
+    "EIO, but done": {"error": errno.EIO, "calls": Fault.CHANGE, "how": Fault.DONE},
     "EINTR": {"error": errno.EINTR, "calls": RW | Fault.SPACE | Fault.SYNC},
     "EINTR for good": {"error": errno.EINTR, "calls": RW | Fault.SPACE | Fault.SYNC, "forever": 1},
     "pages lost": {"error": errno.EIO, "calls": Fault.SYNC, "lose": 1},
@@ -467,6 +468,27 @@ def test_what_there_is_no_memory_for_is_listed_all_the_same(mount, work):
         if not hit:
             break
     assert not hit and n > len(names)
+
+
+@pytest.mark.parametrize("size", [0, 70_000])
+def test_a_reader_whose_fsync_cannot_note_anything_changes_no_time(mount, work, size):
+    """A write may give the file another mtime although it fails."""
+    m, when = mount("commit=0,intent=0", start=False), 10**18
+    fault = Fault(m, work / "fault")
+    m.start()
+    (m.mnt / "f").write_bytes(blob(1, size, "text"))
+    os.utime(m.mnt / "f", ns=(when, when))
+    m.kill()
+    m.start()
+    fd = os.open(m.mnt / "f", os.O_RDONLY)
+    fault.set(1, Fault.WRITE, error=errno.EIO, how=Fault.DONE, forever=1)
+    os.fsync(fd)
+    fault.stop()
+    assert fault.came() or not size
+    os.close(fd)
+    assert os.stat(m.mnt / "f").st_mtime_ns == when
+    m.remount()
+    assert os.stat(m.mnt / "f").st_mtime_ns == m.stored("f").stat().st_mtime_ns == when
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])

@@ -49,10 +49,11 @@ class Fault:
     LATE_GUARD = 8192  # no call: the guard takes its time to become one
     XATTR = 16384  # setxattr, fsetxattr
     SYNCFS = 32768
-    FSTAT = 65536  # fstat
+    FSTAT = 65536  # fstat, and statx of a descriptor
     CHANGE = WRITE | SPACE | SYNC | NAME  # what is on the disk
-    # How, instead of an error. WAIT: until such calls count no more; WRONG: a read's bytes are.
-    SHORT, KILL, WAIT, WRONG = 1, 2, 3, 4
+    # How, instead of an error. WAIT: until such calls count no more; WRONG: a read's bytes are;
+    # DONE: an error, though it was done.
+    SHORT, KILL, WAIT, WRONG, DONE = 1, 2, 3, 4, 5
     THEN_WAIT = 2  # forever: the later ones do not fail, but wait
 
     def __init__(self, m, path):
