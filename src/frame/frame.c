@@ -336,8 +336,11 @@ int frame_alloc(struct frame *f, uint32_t n, uint32_t len, struct frame_place *p
 	TRY(numbers_reserve(&f->sums, f->space.nlent + 1));
 	*p = (struct frame_place){.len = len, .epoch = era_now()};
 	TRY(space_take(&f->space, len, &p->at));
+	int rc = frame_space_pinch(f, n, p);
+	if (rc < 0)
+		space_give(&f->space, p->at, p->len);
 	frame_check(f);
-	return 0;
+	return rc;
 }
 
 void frame_unalloc(struct frame *f, const struct frame_place *p)
@@ -371,6 +374,7 @@ void frame_put(struct frame *f, uint32_t n, const struct frame_place *p)
 	assert(n < f->index.n);
 	assert(p->at >= f->info.header_len);
 	space_put(&f->space, p->at, p->len);
+	f->firm = max_u64(f->firm, p->at + p->len);
 	frame_space_drop(f, n);
 	frame_sums_note(f, n, p->sum);
 	frame_space_note(f, n, p->len);

@@ -305,7 +305,11 @@ struct frame_place {
 NODISCARD int frame_resize(struct frame *f, uint64_t nbytes);
 uint64_t frame_max_size(const struct frame *f); /* [reader] */
 
-/* Finds space for `len` stored bytes of chunk n that no root refers to. [mutator] */
+/*
+ * Finds space for `len` stored bytes of chunk n that no root refers to. -ENOSPC, -EDQUOT: the disk
+ * is so full that a root, which frees the space of other chunks, might find no room any more.
+ * [mutator]
+ */
 NODISCARD int frame_alloc(struct frame *f, uint32_t n, uint32_t len, struct frame_place *p);
 
 /* Writes the p->len bytes of a chunk there. Any thread, at any time. */

@@ -60,6 +60,8 @@ int commit_header(struct frame *f, const struct header_root *root, uint32_t trai
 	if (info->nbytes) /* index and trailer of the old root */
 		frame_space_retire(f, info->header_len + info->cbytes, info->frame_len);
 	space_root(&f->space, !moved);
+	f->firm = max_u64(f->firm, root->frame_len);
+	f->roomy = 0; /* others may have filled the disk since it was asked */
 	f->recovered = false;
 	f->latest = true;
 	memcpy(f->fixed, f->head.p, sizeof f->fixed);
@@ -195,6 +197,18 @@ static int place(struct frame *f, struct draft *d)
 	};
 	enter_root(f, d);
 	return 0;
+}
+
+/*
+ * Each chunk has 8 bytes in the index and 8 in the note, but holes cost nothing: then the root is
+ * about as short as the last one.
+ */
+uint64_t frame_root_most(const struct frame *f)
+{
+	uint64_t n = f->index.n, last = f->info.frame_len - f->info.header_len - f->info.cbytes;
+	size_t young = YOUNG_RUN_BYTES * min_u64(n, YOUNG_MAX_RUNS);
+	return min_u64(16 * n, 4 * last) + CHUNK_HEAD + SLACK_ROOM +
+	       trailer_length(&f->vlmeta, root_note_length(true, young, 0));
 }
 
 /* Encodes index and trailer in memory, and takes space for them. */
@@ -354,8 +368,9 @@ void frame_cut_given_up(struct frame *f)
 	f->recoverable = false; /* a root with those changes may lack only its header */
 	if (f->state != FRAME_CLEAN || !f->writable || f->suspect || f->recovered)
 		return;
-	f->changed = true;
-	IGNORE(frame_sync_root(f));
+	f->changed = f->reserved = true;
+	if (frame_sync_root(f) == 0)
+		frame_space_unpinch(f);
 }
 
 /* Commits the first `end` decoded bytes; what is after them stays pending. */
@@ -413,6 +428,8 @@ static int commit(struct frame *f, uint64_t end, enum durability how)
 	bool dirty = f->state == FRAME_DIRTY;
 	if (dirty)
 		TRY(commit_dirty(f, end, how, part));
+	if (dirty && !part)
+		frame_space_unpinch(f);
 	if (how != COMMIT_SYNC)
 		return 0;
 	TRY(sync_root(f));

@@ -113,6 +113,9 @@ struct frame {
 	/* Which bytes may be written; offsets from the start of the frame */
 	struct space space;
 	enum survey survey;
+	uint64_t firm;  /* end of the last byte that was put, or is a root's, and not cut off */
+	uint64_t roomy; /* how far it may grow before the disk is asked: frame_space_pinch */
+	bool reserved;  /* some of the disk is kept for roots behind its end               */
 	uint64_t area; /* end of the chunk area when the frame was opened                  */
 };
 
@@ -288,6 +291,17 @@ void frame_space_durable(struct frame *f);
 
 /* Gives free space back to the file system: large gaps, and the tail of the file. */
 void frame_space_trim(struct frame *f);
+
+/*
+ * Call when *p has been lent to chunk n. If the disk is nearly full, keeps some of it for the next
+ * roots; -ENOSPC, -EDQUOT: that is not possible, so the chunk has to wait for them. A full commit
+ * gives back what they did not need, by frame_space_unpinch.
+ */
+NODISCARD int frame_space_pinch(struct frame *f, uint32_t n, const struct frame_place *p);
+void frame_space_unpinch(struct frame *f);
+
+/* Roughly an upper bound for the length of the next root, index and trailer. */
+uint64_t frame_root_most(const struct frame *f);
 
 /* Finds the garbage that existed when the frame was opened, unless that was done before. */
 void frame_space_survey(struct frame *f);

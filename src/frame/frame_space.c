@@ -32,6 +32,19 @@
 #define PUNCH_LEAST_TIGHT (8u << 10)
 #define PUNCH_MOST_TIGHT 256
 
+/*
+ * The disk is nearly full if it has no room for so many chunks. If it has, the file may grow by one
+ * of these shares before the disk is asked again, or by this many bytes.
+ */
+#define PINCH_SHARE 64
+#define PINCH_MOST (64ull << 20)
+
+/*
+ * So many roots have to fit behind the last chunk: one is the disk's, another may be needed before
+ * that one's space is free, which may be too short for the third.
+ */
+#define PINCH_ROOTS 3
+
 #define LENGTH_NONE NUMBER_NEW /* unknown: the chunk is never freed */
 
 /* Where a chunk lies. */
@@ -50,6 +63,7 @@ void frame_space_open(struct frame *f, uint64_t file_len)
 {
 	const struct frame_info *info = &f->info;
 	space_init(&f->space, max_u64(info->frame_len, file_len));
+	f->firm = f->space.end;
 	/*
 	 * A tail left by a truncation, a crash or another program: a root on disk may still need
 	 * it.
@@ -285,6 +299,60 @@ void frame_space_durable(struct frame *f)
 	}
 }
 
+/* True: the disk may have no room for so many bytes many times over. */
+static bool is_pinched(struct frame *f, uint64_t need)
+{
+	if (f->roomy < need)
+		f->roomy = min_u64(io_room(f->io) / PINCH_SHARE, max_u64(PINCH_MOST, need));
+	if (f->roomy < need)
+		return true;
+	f->roomy -= need;
+	return false;
+}
+
+/*
+ * On a full disk the space of replaced chunks is what the others need, and only a root frees it,
+ * which lies behind the last chunk. Chunks are written by several threads, which would take all
+ * that is left before one of them is told. So none gets a place there without some for the roots. A
+ * chunk that is the only change has nothing to wait for: it is tried in any case. A small file, and
+ * one that only grows, do not ask.
+ */
+int frame_space_pinch(struct frame *f, uint32_t n, const struct frame_place *p)
+{
+	bool waits = frame_waits(f);
+	if (f->index.n < 2 ||
+	    (!waits && (f->space.nlent == 1 || frame_slot(f, n) != SLOT_STORED)))
+		return 0;
+	uint64_t behind = PINCH_ROOTS * frame_root_most(f), end = p->at + p->len;
+	bool grows = end > f->firm;
+	if ((f->reserved && !grows) || !is_pinched(f, p->len + behind))
+		return 0;
+	int rc = 0;
+	if (grows) /* with those before it that are not written yet */
+		rc = io_reserve(f->io, f->firm, end + behind - f->firm);
+	else
+		IGNORE(io_reserve(f->io, f->space.end, behind));
+	f->reserved = true;
+	return grows && err_is_full(rc) ? rc : 0;
+}
+
+/* Nothing behind the end is in use, nor might be by an older root: space.h. */
+static void cut_tail(struct frame *f)
+{
+	/* Failure only costs space. */
+	if (io_truncate(f->io, f->space.end) < 0)
+		return;
+	f->space.high = f->firm = f->space.end;
+	f->reserved = false;
+}
+
+void frame_space_unpinch(struct frame *f)
+{
+	if (f->reserved && f->state == FRAME_CLEAN && !f->ahead && !space_is_busy(&f->space) &&
+	    !frame_is_overtaken(f))
+		cut_tail(f);
+}
+
 void frame_space_trim(struct frame *f)
 {
 	struct punch p = {f, f->tight ? PUNCH_MOST_TIGHT : PUNCH_MOST};
@@ -293,10 +361,9 @@ void frame_space_trim(struct frame *f)
 		return;
 	if (f->tight || f->space.nfree > live(f) / PRESS_SHARE)
 		space_each_free(&f->space, f->tight ? PUNCH_LEAST_TIGHT : PUNCH_LEAST, punch, &p);
-	if (!f->changed || f->unsynced ||
+	if (!f->changed || f->unsynced || f->reserved ||
 	    (!f->tight && tail < CUT_LEAST && tail < f->space.end / 4))
 		return;
-	/* Failure only costs space. */
-	if (tail && io_truncate(f->io, f->space.end) == 0)
-		f->space.high = f->space.end;
+	if (tail)
+		cut_tail(f);
 }

@@ -6,7 +6,7 @@
  * was acknowledged as durable, whole. Some commits are parts that leave out the end of the file.
  *
  *   frame_crash STORIES STATES SEED [--skip-sync N] [--fail] [--forget] [--large] [--bare]
- *               [--checkpoints] [--killed] [--from FRAME]
+ *               [--checkpoints] [--killed] [--full] [--from FRAME]
  *
  * STATES: disks a crash point. --skip-sync: every N-th sync does nothing, to see that it is
  * noticed. --fail: calls fail now and then, once or several times; a sync that fails may lose what
@@ -14,9 +14,11 @@
  * been no memory for it. --large: as if recovery could not verify all chunks of any frame. --bare:
  * as if every frame had too many chunks for checksums. --checkpoints: now and then the whole file
  * system is synced (frame/era.h). --killed: now and then the process is killed before it writes a
- * header, and the next one does no more than to sync the file. --from: each story begins with this
- * frame, perhaps another program's, of MAX_SIZE bytes at most. Prints how many stories and states
- * there were, and how many of these recovered; exit code 1 and a line at the first violation.
+ * header, and the next one does no more than to sync the file. --full: the disk is nearly full, so
+ * room for roots is kept behind the end of the file, and cut off again. --from: each story begins
+ * with this frame, perhaps another program's, of MAX_SIZE bytes at most. Prints how many stories
+ * and states there were, and how many of these recovered; exit code 1 and a line at the first
+ * violation.
  */
 #include "base/log.h"
 #include "frame/era.h"
@@ -46,6 +48,7 @@ static struct {
 	uint32_t left; /* calls until the next one that fails is 1; 0: none */
 	uint32_t more; /* as many fail after that */
 	bool checkpoints; /* the whole file system is synced now and then */
+	bool full;     /* nearly: there is no room for anything that need not be */
 	bool killed;   /* the process is now and then, before it writes a header */
 	bool no_header; /* the next one is not written */
 	bool suspect;  /* a sync failed, and none has gone well since */
@@ -154,6 +157,16 @@ static int disk_punch(struct io *io, uint64_t at, uint64_t len)
 	return 0;
 }
 
+static uint64_t disk_room(struct io *io)
+{
+	return disk.full ? 0 : UINT64_MAX;
+}
+
+static int disk_reserve(struct io *io, uint64_t at, uint64_t len)
+{
+	return fails() ? -ENOSPC : 0;
+}
+
 static uint64_t disk_mount(struct io *io)
 {
 	(void)io;
@@ -167,6 +180,7 @@ static void disk_close(struct io *io)
 static const struct io_ops disk_ops = {
 	.pread = disk_pread, .pwrite = disk_pwrite, .sync = disk_sync, .size = disk_size,
 	.truncate = disk_truncate, .punch = disk_punch, .mount = disk_mount, .close = disk_close,
+	.room = disk_room, .reserve = disk_reserve,
 };
 
 static bool allowed(struct state st)
@@ -631,6 +645,8 @@ static int options(char **arg, struct buf *from)
 			disk.checkpoints = true;
 		else if (strcmp(*arg, "--killed") == 0)
 			disk.killed = true;
+		else if (strcmp(*arg, "--full") == 0)
+			disk.full = true;
 		else if (strcmp(*arg, "--forget") == 0)
 			disk.forget = true;
 		else if (strcmp(*arg, "--large") == 0)

@@ -49,6 +49,13 @@ def test_what_a_checkpoint_has_synced_needs_no_proof(fail):
     assert int(re.search(r"(\d+) checkpoints", said)[1]) > 80 // FEWER, said
 
 
+@pytest.mark.parametrize("fail", [(), ("--fail",)], ids=["", "failing"])
+def test_what_is_kept_for_roots_on_a_full_disk_is_cut_off(fail):
+    code, said, states, recovered = crash(60 // FEWER, 20, 3, "--full", *fail)
+    assert code == 0, said
+    assert states > 15000 // FEWER and recovered > 1000 // FEWER, said
+
+
 def test_a_chunk_without_a_checksum_is_synced():
     """Memory was short when it was written: then nothing could prove it after a power cut."""
     code, said, states, recovered = crash(30 // FEWER, 20, 7, "--forget")

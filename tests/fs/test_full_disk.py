@@ -15,7 +15,9 @@ import pytest
 from libdata import blob
 from libfault import Fault
 from libfull import (
+    PAGE,
     SEED,
+    SIZE,
     TIGHT,
     fill,
     free_bytes,
@@ -99,20 +101,43 @@ def test_a_plain_file_of_which_a_part_fits(small, end):
     assert data.startswith((m.backing / "plain").read_bytes())
 
 
-@pytest.mark.parametrize("small", ["chunksize=64K,intent=0"], ids=["chunks"], indirect=True)
-def test_a_file_is_written_anew_in_less_room_than_a_batch_takes(small):
-    """The chunks that find some make room for the others, inside the file."""
-    m = small
-    old, new = blob(1, 4 << 20, "noise"), blob(2, 4 << 20, "noise")
-    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR | os.O_DIRECT)
-    put_direct(fd, old)
-    os.fsync(fd)
-    fill(m, 600 << 10)  # nine chunks and a root; a batch has sixteen
-    put_direct(fd, new)
-    os.fsync(fd)
-    os.close(fd)
-    m.remount()
-    assert (m.mnt / "f").read_bytes() == new
+def unlike(seed, size):
+    """Bytes of which chunks compress unlike each other, to about half of them in all."""
+    rng, parts = random.Random(seed), []
+    for _ in range(size // 1000):
+        parts.append(rng.randbytes(rng.choice([100, 1000, 5000, 20_000])))
+        parts.append(bytes(len(parts[-1]) * rng.choice([0, 1, 3])))
+    return b"".join(parts)[:size]
+
+
+@pytest.mark.parametrize(
+    "small", ["chunksize=64K,intent=0,workers=8"], ids=["chunks"], indirect=True
+)
+@pytest.mark.parametrize("kind", ["noise", "unlike"])
+@pytest.mark.parametrize("write", [put, put_direct], ids=["cached", "direct"])
+def test_a_file_is_written_anew_in_less_room_than_a_batch_takes(small, kind, write):
+    """The chunks that find some make room for the others, inside the file, whatever workers store
+    at once: what a root needs, which makes that room, they leave. A batch has sixteen chunks."""
+    m, size, failed = small, 4 << 20, []
+    for turn, room in enumerate([330, 332, 336, 340, 396, 400, 404, 460, 530, 600]):
+        old = unlike(turn, size) if kind == "unlike" else blob(turn, size, "noise")
+        chunks = [old[at : at + (64 << 10)] for at in range(0, size, 64 << 10)]
+        new = b"".join(reversed(chunks))
+        fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR | (os.O_DIRECT if write != put else 0))
+        put_direct(fd, old) if write != put else put(fd, old)
+        os.fsync(fd)
+        fill(m, room << 10)
+        told = [outcome(write, fd, new), outcome(os.fsync, fd), outcome(os.close, fd)]
+        if any(told):
+            failed.append((room, told))
+        else:
+            st = os.stat(m.stored("f"))
+            assert st.st_blocks * 512 <= (st.st_size + PAGE - 1) // PAGE * PAGE  # none kept behind
+            assert read_direct(m.mnt / "f", size + 1) == new
+        os.unlink(m.backing / "filler")
+        os.unlink(m.mnt / "f")
+        wait_until(lambda: free_bytes(m) > SIZE - (1 << 20), 10, "the space of the removed file")
+    assert not failed
 
 
 @pytest.mark.parametrize(

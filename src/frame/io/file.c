@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 struct io_file {
@@ -105,13 +106,22 @@ static int file_truncate(struct io *io, uint64_t size)
 	return 0;
 }
 
-static int file_punch(struct io *io, uint64_t at, uint64_t len)
+static int fallocate_all(struct io *io, int how, uint64_t at, uint64_t len)
 {
-	int how = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 	unsigned interrupted = 0;
 	while (fallocate(fd_of(io), how, (off_t)at, (off_t)len) < 0)
 		TRY(fd_judge(&interrupted));
 	return 0;
+}
+
+static int file_punch(struct io *io, uint64_t at, uint64_t len)
+{
+	return fallocate_all(io, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, len);
+}
+
+static int file_reserve(struct io *io, uint64_t at, uint64_t len)
+{
+	return fallocate_all(io, FALLOC_FL_KEEP_SIZE, at, len);
 }
 
 static uint64_t file_mount(struct io *io)
@@ -137,6 +147,15 @@ static uint64_t file_taken(struct io *io)
 	if (fstat(fd_of(io), &st) < 0 || !st.st_blocks)
 		return UINT64_MAX;
 	return (uint64_t)st.st_blocks * 512;
+}
+
+/* No blocks at all: some file systems do not tell. */
+static uint64_t file_room(struct io *io)
+{
+	struct statvfs st;
+	if (fstatvfs(fd_of(io), &st) < 0 || !st.f_blocks)
+		return UINT64_MAX;
+	return (uint64_t)st.f_bavail * st.f_frsize;
 }
 
 static uint64_t file_changed(struct io *io)
@@ -166,6 +185,8 @@ static const struct io_ops file_ops = {
 	.mount = file_mount,
 	.next_data = file_next_data,
 	.taken = file_taken,
+	.room = file_room,
+	.reserve = file_reserve,
 	.changed = file_changed,
 	.close = file_close,
 };

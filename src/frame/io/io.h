@@ -27,6 +27,8 @@ struct io_ops {
 	uint64_t (*mount)(struct io *io);                             /* NULL: not known */
 	uint64_t (*next_data)(struct io *io, uint64_t at);            /* NULL: no holes */
 	uint64_t (*taken)(struct io *io);                             /* NULL: not known */
+	uint64_t (*room)(struct io *io);                              /* NULL: not known */
+	int (*reserve)(struct io *io, uint64_t at, uint64_t len);     /* NULL: see io_reserve */
 	uint64_t (*changed)(struct io *io);                           /* NULL: not known */
 	void (*close)(struct io *io);
 };
@@ -112,6 +114,21 @@ static inline uint64_t io_next_data(struct io *io, uint64_t at)
 static inline uint64_t io_taken(struct io *io)
 {
 	return io->ops->taken ? io->ops->taken(io) : UINT64_MAX;
+}
+
+/* The free bytes of the disk, of which others may take some at any time. UINT64_MAX: unknown. */
+static inline uint64_t io_room(struct io *io)
+{
+	return io->ops->room ? io->ops->room(io) : UINT64_MAX;
+}
+
+/*
+ * Takes disk space for these bytes, which may lie beyond the end of the file; neither they nor its
+ * length change. Beyond the end, io_truncate gives it back. -EOPNOTSUPP: not on this file system.
+ */
+NODISCARD static inline int io_reserve(struct io *io, uint64_t at, uint64_t len)
+{
+	return io->ops->reserve ? io->ops->reserve(io, at, len) : -EOPNOTSUPP;
 }
 
 /* The file's ctime in ns, as of the last io_size, or of this call. 0: unknown. */
