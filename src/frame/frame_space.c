@@ -314,8 +314,7 @@ static bool is_pinched(struct frame *f, uint64_t need)
  * On a full disk the space of replaced chunks is what the others need, and only a root frees it,
  * which lies behind the last chunk. Chunks are written by several threads, which would take all
  * that is left before one of them is told. So none gets a place there without some for the roots. A
- * chunk that is the only change has nothing to wait for: it is tried in any case. A small file, and
- * one that only grows, do not ask.
+ * chunk that is the only change has nothing to wait for: it is tried in any case.
  */
 int frame_space_pinch(struct frame *f, uint32_t n, const struct frame_place *p)
 {

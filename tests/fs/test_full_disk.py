@@ -140,6 +140,21 @@ def test_a_file_is_written_anew_in_less_room_than_a_batch_takes(small, kind, wri
     assert not failed
 
 
+@pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
+def test_a_close_that_fails_again_and_again_is_told_once(small):
+    """Each child of a program closes a copy of its descriptors."""
+    m, data = small, blob(1, 64 << 10, "noise")
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR | os.O_DIRECT)
+    for turn in range(2):
+        fill(m, 0)
+        put_direct(fd, data, turn * len(data))
+        assert [outcome(os.close, os.dup(fd)) for _ in range(5)] == ["ENOSPC"] * 5
+        assert len(re.findall("f.b2frame: close: No space", m.log_text())) == turn + 1
+        (m.backing / "filler").unlink()
+        os.fsync(fd)
+    os.close(fd)
+
+
 @pytest.mark.parametrize(
     "small", ["commit=0.05,intent=0,chunksize=64K"], ids=["often"], indirect=True
 )

@@ -191,11 +191,15 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 
 /*
  * The result of a sync that returned rc, as a negative errno: its error, which is logged here, or a
- * loss of data of which this handle has not been told yet.
+ * loss of data of which this handle has not been told yet. That the disk is full is logged once,
+ * until there is room again: a program whose children close their copies of its descriptor would
+ * fill the log.
  */
 static int sync_done(struct fs *fs, struct handle *h, const char *what, int rc)
 {
-	if (rc < 0)
+	int before = atomic_exchange(&h->file->synced_rc, rc);
+
+	if (rc < 0 && !(err_is_full(rc) && rc == before))
 		ops_log(fs, h->inode, what, rc);
 	int lost = file_take_loss(h->file, &h->losses); /* logged when it happened */
 	return -ops_errno(rc < 0 ? rc : lost);
