@@ -6,7 +6,9 @@
  *   create FILE CHUNKSIZE   makes an empty frame
  *   open FILE               opens one; the frame that was open is closed without a commit
  *   adopt                   the pipeline goes into the header
- *   resize N                frame_resize
+ *   resize N                frame_resize; a last chunk whose length changes is stored again
+ *   grow N                  frame_resize alone: the last chunk is yet to be stored again
+ *   stored N                how many bytes the stored form of chunk N holds
  *   write AT HEXBYTES       plain bytes: the chunks that they touch are encoded anew
  *   fill AT N BYTE SEED     N bytes made from BYTE and SEED (see tests), otherwise as write
  *   zero N                  chunk N becomes a hole
@@ -14,6 +16,8 @@
  *   wants                   "yes" when frame_wants_commit says so, else "no"
  *   verify                  problems, chunks with and without a checksum
  *   compact N               frame_compact in steps of N bytes, each committed, until it is done
+ *   compact-once N          one such step, without a commit
+ *   tight                   frame_set_tight
  *   copy FILE               all chunks of another frame, as they are stored, and its size
  *   fail N [ERRNO|short]    from now on every N-th call that changes the file fails, 0: none
  *   once N [ERRNO|short|lost]
@@ -439,6 +443,29 @@ static int do_fault(const char *cmd, const char *args)
 	return 0;
 }
 
+/* Commands that are about free space. */
+static int do_space(struct tool *t, const char *cmd, const char *args)
+{
+	uint64_t n = strtoull(args, NULL, 10);
+	if (strcmp(cmd, "wants") == 0) {
+		printf("%s\n", frame_wants_commit(t->frame) ? "yes" : "no");
+		return 1;
+	}
+	if (strcmp(cmd, "stored") == 0) {
+		printf("%" PRIu32 "\n", frame_stored_len(t->frame, (uint32_t)n));
+		return 1;
+	}
+	if (strcmp(cmd, "tight") == 0) {
+		frame_set_tight(t->frame, true);
+		return 0;
+	}
+	if (strcmp(cmd, "compact-once") == 0) {
+		int rc = frame_compact(t->frame, n);
+		return rc < 0 ? rc : 0;
+	}
+	return strcmp(cmd, "compact") == 0 ? do_compact(t, n) : -EINVAL;
+}
+
 static int do_line(struct tool *t, const char *cmd, const char *args)
 {
 	if (strcmp(cmd, "pipeline") == 0)
@@ -461,6 +488,8 @@ static int do_line(struct tool *t, const char *cmd, const char *args)
 	}
 	if (strcmp(cmd, "resize") == 0)
 		return do_resize(t, strtoull(args, NULL, 10));
+	if (strcmp(cmd, "grow") == 0)
+		return frame_resize(t->frame, strtoull(args, NULL, 10));
 	if (strcmp(cmd, "write") == 0)
 		return do_write(t, args);
 	if (strcmp(cmd, "fill") == 0)
@@ -472,14 +501,8 @@ static int do_line(struct tool *t, const char *cmd, const char *args)
 	if (strcmp(cmd, "commit") == 0)
 		return frame_commit(t->frame,
 				    strcmp(args, "sync") == 0 ? COMMIT_SYNC : COMMIT_LATER);
-	if (strcmp(cmd, "wants") == 0) {
-		printf("%s\n", frame_wants_commit(t->frame) ? "yes" : "no");
-		return 1;
-	}
 	if (strcmp(cmd, "verify") == 0)
 		return do_verify(t);
-	if (strcmp(cmd, "compact") == 0)
-		return do_compact(t, strtoull(args, NULL, 10));
 	if (strcmp(cmd, "copy") == 0)
 		return do_copy(t, args);
 	if (strcmp(cmd, "crash") == 0)
@@ -488,7 +511,7 @@ static int do_line(struct tool *t, const char *cmd, const char *args)
 		return do_read(t, args);
 	if (strcmp(cmd, "sum") == 0)
 		return do_sum(t);
-	return -EINVAL;
+	return do_space(t, cmd, args);
 }
 
 int main(void)

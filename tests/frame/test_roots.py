@@ -746,6 +746,71 @@ def test_compaction_ends_where_no_gap_is_large_enough(work):
         check_ours(tool, model)
 
 
+def test_a_chunk_that_waits_to_be_stored_again_does_not_move(work):
+    """The file got longer: until the last chunk is stored again, what the frame has of it is
+    shorter than its place in the file, and has to be read as such."""
+    path, chunk = work / "f.b2frame", 16384
+    with Tool() as tool:
+        tool.do("pipeline store")
+        tool.do(f"create {path} {chunk}")
+        model = bytearray(blob(3, 20 * chunk + 5000, "noise"))
+        tool.do(f"write 0 {model.hex()}")
+        tool.do("commit sync")
+        zero_every_other(tool, model, chunk)  # not the last one
+        tool.do(f"grow {20 * chunk + 9000}")
+        tool.do("compact-once 4194304")
+        assert tool.do("stored 20") == "5000"
+        model[20 * chunk :] = blob(5, 9000, "noise")
+        tool.do(f"write {20 * chunk} {model[20 * chunk :].hex()}")
+        tool.do("commit sync")
+        check_ours(tool, model)
+        check_reference(path, model)
+
+
+def test_a_tight_frame_closes_small_gaps(work):
+    """A tenth of it is free, in gaps too small to be given back to the disk."""
+    path, chunk = work / "f.b2frame", 4096
+    with Tool() as tool:
+        tool.do("pipeline store")
+        tool.do(f"create {path} {chunk}")
+        model = bytearray(blob(3, 200 * chunk, "noise"))
+        tool.do(f"write 0 {model.hex()}")
+        tool.do("commit sync")
+        for n in range(0, 200, 10):
+            tool.do(f"zero {n}")
+            model[n * chunk : (n + 1) * chunk] = bytes(chunk)
+        tool.do("commit sync")
+        tool.do("compact 4194304")
+        assert path.stat().st_size > 199 * chunk
+        tool.do("tight")
+        tool.do("compact 4194304")
+        assert path.stat().st_size < 190 * chunk
+        check_ours(tool, model)
+        check_reference(path, model)
+
+
+def test_chunks_that_are_holes_of_the_file_system_stay_where_they_are(work):
+    """A copy may be sparse: moving its zeros would write them to the disk."""
+    path, chunk = work / "f.b2frame", 65536
+    with Tool() as tool:
+        tool.do("pipeline store")
+        tool.do(f"create {path} {chunk}")
+        model = bytearray(b"".join(blob(n, 100, "noise") + bytes(chunk - 100) for n in range(40)))
+        tool.do(f"write 0 {model.hex()}")
+        tool.do("commit sync")
+        zero_every_other(tool, model, chunk)
+    copy = work / "copy.b2frame"
+    subprocess.run(["cp", "--sparse=always", path, copy], check=True)
+    if copy.stat().st_blocks * 512 > path.stat().st_size // 4:
+        pytest.skip("no holes here")
+    with Tool() as tool:
+        tool.do(f"open {copy}")
+        before = copy.stat().st_blocks
+        tool.do("compact 4194304")
+        assert copy.stat().st_blocks <= before
+        check_ours(tool, model)
+
+
 @pytest.mark.parametrize("theirs", [False, True], ids=["ours", "theirs"])
 def test_a_chunk_that_did_not_arrive_stays_where_it_was(work, theirs):
     """What compaction wrote is held against what it read, also where no checksum was known."""
