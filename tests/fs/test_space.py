@@ -83,6 +83,28 @@ def test_a_frame_written_all_over_stays_near_its_size(mount, size, fsyncs, kind)
     m.unmount()
 
 
+def test_a_frame_that_gets_longer_as_well_stays_near_its_size(mount):
+    """No part of a commit can be made before the last chunk, which got longer, is stored: that does
+    not come last, or all that is replaced would wait for it."""
+    m = mount("chunksize=128K,codec=lz4,dirty_max=64M,commit=1000,intent=0")
+    data = bytearray(blob(1, 12 * MiB + 50_000, "noise"))
+    path = m.mnt / "f"
+    path.write_bytes(data)
+    fd = os.open(path, os.O_RDWR)
+    os.fsync(fd)
+    live = os.stat(m.stored("f")).st_size
+    for at in range(8192, len(data), 131_072):  # a page of each chunk
+        os.pwrite(fd, data[:4096], at)
+        data[at : at + 4096] = data[:4096]
+    os.pwrite(fd, data[:20_000], len(data))
+    data += data[:20_000]
+    os.fsync(fd)
+    os.close(fd)
+    assert os.stat(m.stored("f")).st_size < 1.5 * live
+    m.remount()
+    assert path.read_bytes() == data
+
+
 @pytest.mark.parametrize("flags", [os.O_TRUNC, 0], ids=["truncated", "in place"])
 @pytest.mark.parametrize("size", [50_000, 3 * MiB + 12_345])
 @pytest.mark.parametrize("again", ["mount", "open"])
