@@ -149,6 +149,19 @@ def test_writing_whole_chunks(mount, content):
     assert 0 < moved.after["amplification"]["disk_per_written"] < 1
 
 
+def test_a_chunk_that_comes_in_parts_is_encoded_once(mount, content):
+    """It waits until there is all of it."""
+    m = mount(FIXED)
+    with Moved(m) as moved:
+        fd = direct(m.mnt / "f", os.O_WRONLY | os.O_CREAT)
+        for at in range(0, len(content), CHUNK // 4):
+            write_direct(fd, at, content[at : at + CHUNK // 4])
+        os.close(fd)
+    assert moved("write", "encoded_from") == len(content)
+    assert moved("write", "chunks") == len(content) // CHUNK
+    assert (m.mnt / "f").read_bytes() == content
+
+
 @pytest.mark.parametrize("size", [3000, PAGE, 20_001])
 @pytest.mark.parametrize("before", [b"", b"before"], ids=["new", "appended"])
 def test_a_small_file_is_encoded_behind_its_write(mount, content, size, before):
