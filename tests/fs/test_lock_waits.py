@@ -366,6 +366,31 @@ def test_background_commits_do_not_wait_for_a_lock(mount):
     os.close(other)
 
 
+def test_a_lock_file_that_was_made_anew(mount):
+    """Other programs lock the new one, so that counts, and not the one that was open."""
+    m = mount("chunksize=64K,blocksize=16K,commit=0.3,intent=0")
+    fd, other = open_new(m, "f"), open_new(m, "other")
+    lock = Path(f"{m.stored('f')}.b2lock")
+    lock.write_bytes(bytes(16))
+    fill(fd, 4)
+    os.fsync(fd)
+    assert lock.read_bytes() != bytes(16)
+    before = m.stored("f").read_bytes()
+    lock.unlink()
+    with exclusive(m, "f") as let_go:
+        _, data = fill(fd, 4, seed=2)
+        for seed in range(3, 6):  # the keeper has been at the other file by then
+            empty = m.stored("other").read_bytes()
+            fill(other, 4, seed)
+            wait_until(lambda e=empty: m.stored("other").read_bytes() != e)
+        assert m.stored("f").read_bytes() == before
+        let_go()
+        wait_until(lambda: m.stored("f").read_bytes() != before)
+    os.close(fd)
+    os.close(other)
+    assert read_direct(m.mnt / "f", len(data))[: len(data)] == data
+
+
 def test_a_full_log_and_a_lock_that_is_held(mount):
     """A long interval gives no long wait: the other files have their commits."""
     m = mount("chunksize=64K,blocksize=16K,commit=3600,intent=1M")
