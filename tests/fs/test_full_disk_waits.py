@@ -172,6 +172,18 @@ def test_who_commits_a_file_that_waits_closes_it(small):
     assert (m.mnt / "f").read_bytes() == data[:-1]
 
 
+@logged
+def test_a_file_that_waited_leaves_its_room_when_it_is_removed(small):
+    """Once a background commit has closed it, nothing holds it any more."""
+    m = small
+    close_on_full_disk(m)
+    (m.backing / "filler").unlink()
+    wait_until(lambda: not is_open(m, "f"), 20, "its commit")
+    assert free_bytes(m) < SIZE - (2 << 20)
+    (m.mnt / "f").unlink()
+    wait_until(lambda: free_bytes(m) > SIZE - (1 << 20), 10, "its room")
+
+
 @rarely
 def test_what_another_program_writes_while_a_file_waits(small):
     """Its changes cannot be committed any more: they are put aside, and the mount shows theirs."""
