@@ -213,6 +213,18 @@ def test_who_waits_for_the_only_chunk_stores_it(mount, content, size):
     assert (m.mnt / "f").read_bytes() == content[:size] + b"one more line of it\n" * 40
 
 
+@pytest.mark.release
+def test_an_idle_mount_takes_no_processor_time(mount):
+    """The threads in the background sleep until their next round."""
+    m = mount("commit=0.1")
+    (m.mnt / "f").write_bytes(b"x")
+    time.sleep(0.5)
+    before = threads(m)
+    time.sleep(1.5)
+    used = {t: ns - before[t][0] for t, (ns, _) in threads(m).items() if t in before}
+    assert sum(used.values()) < 30e6, used
+
+
 def test_requests_by_kind(mount):
     m = mount(FIXED)
     with Moved(m) as moved:
