@@ -84,6 +84,20 @@ def test_the_frame_catches_up(mount):
     assert (m.mnt / "a").read_bytes() == model
 
 
+def test_a_closed_file_leaves_the_log(mount):
+    """Its commit was not synced by the close, but is soon."""
+    m = mount("commit=2,chunksize=64K")
+    fd, model = made(m)
+    patch(fd, model, 2)
+    assert records(log_of(m))
+    os.close(fd)
+    wait_until(lambda: not records(log_of(m)), 20, "the log forgets what its frame has")
+    check(m.stored("a"), bytes(model), random.Random(1))
+    m.kill()
+    m.start()
+    assert (m.mnt / "a").read_bytes() == model
+
+
 def test_what_was_committed_is_not_logged(mount):
     """It needs a sync only; and as no commit is due, the log would not forget it."""
     m = mount(SLOW)
