@@ -1,11 +1,9 @@
 """What waits on a full disk: files whose synced bytes found no room at the last close, and who
 waits for the room and the memory of files that are removed."""
 
-import contextlib
 import os
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -50,18 +48,8 @@ def close_on_full_disk(m, again=False):
     """What was synced into the intent log finds no room at the last close. Before, and synced."""
     found = next(filter(None, (close_logged(m, again) for _ in range(20))))
     m.expect_log("waits in memory and in the intent log", 20)
-    assert is_open(m, "f")
+    assert m.has_open("f")
     return found
-
-
-def is_open(m, name):
-    """The daemon has the frame open for writing."""
-    for fd in Path(f"/proc/{m.proc.pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            flags = int((fd.parents[1] / "fdinfo" / fd.name).read_text().split()[3], 8)
-            if fd.samefile(m.stored(name)) and flags & os.O_ACCMODE == os.O_RDWR:
-                return True
-    return False
 
 
 def aside(m):
@@ -89,7 +77,7 @@ def test_what_was_synced_is_there_though_its_commit_found_no_room(small, how):
     if how == "killed":
         m.start()
     else:
-        wait_until(lambda: not is_open(m, "f"), 20, "its commit")
+        wait_until(lambda: not m.has_open("f"), 20, "its commit")
         m.remount()
     assert (m.mnt / "f").read_bytes() == data
     assert not aside(m).exists()
@@ -152,7 +140,7 @@ def test_what_waits_is_not_encoded_again_and_again(small):
     fd = os.open(m.mnt / "f", os.O_RDWR)
     os.fsync(fd)  # nothing is left for the next round
     os.close(fd)
-    wait_until(lambda: not is_open(m, "f"), 5, "the last close")
+    wait_until(lambda: not m.has_open("f"), 5, "the last close")
     m.remount()
     assert (m.mnt / "f").read_bytes() == data
 
@@ -167,7 +155,7 @@ def test_who_commits_a_file_that_waits_closes_it(small):
     os.ftruncate(fd, len(data) - 1)  # which the log cannot tell
     os.fsync(fd)
     os.close(fd)
-    wait_until(lambda: not is_open(m, "f"), 3, "the last close")
+    wait_until(lambda: not m.has_open("f"), 3, "the last close")
     m.remount()
     assert (m.mnt / "f").read_bytes() == data[:-1]
 
@@ -194,7 +182,7 @@ def test_what_another_program_writes_while_a_file_waits(small):
         (m.backing / "filler").unlink()  # only now: it takes its time to start
         writer.ask(3)
     m.expect_log("keeps what was synced", 20)
-    wait_until(lambda: not is_open(m, "f"), 20, "its end")
+    wait_until(lambda: not m.has_open("f"), 20, "its end")
     m.allow("f.b2frame: closed with unwritten data")
     assert set(versions((m.mnt / "f").read_bytes())) == {3}
     assert aside(m).exists()

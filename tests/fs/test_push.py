@@ -340,9 +340,10 @@ class Readers:
 
 
 def all_closed(m):
-    """The kernel tells of a close later, maybe when others have opened the file again."""
+    """The kernel tells of a close later, maybe when others have opened the file again; and the
+    daemon stores what was written, before which nobody else may open it here."""
     requests = stats(m)["requests"]
-    return requests["release"] == requests["open"] + requests["create"]
+    return requests["release"] == requests["open"] + requests["create"] and not m.has_open("f")
 
 
 @pytest.mark.concurrent

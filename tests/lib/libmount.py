@@ -261,6 +261,15 @@ class Mount:
             self.proc.wait()
             return False
 
+    def has_open(self, name):
+        """The daemon has the backing file of the mounted file `name` open for writing."""
+        for fd in Path(f"/proc/{self.proc.pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                flags = int((fd.parents[1] / "fdinfo" / fd.name).read_text().split()[3], 8)
+                if fd.samefile(self.stored(name)) and flags & os.O_ACCMODE == os.O_RDWR:
+                    return True
+        return False
+
     def running(self):
         return self.proc is not None and self.proc.poll() is None
 
