@@ -114,7 +114,7 @@ def sync_again(story):
             os.fsync(fd)
         except OSError:
             continue
-        kept = node.contents[-2:] if node is story.changing else [node.now]
+        kept = node.contents[-story.may_leave :] if node is story.changing else [node.now]
         node.synced()
         node.contents[:] = kept
 

@@ -47,13 +47,14 @@ class Traced(Story):
     def mark(self, kind, ino, content=b""):
         os.write(self.trace, struct.pack("=QQQQ", kind, ino, 0, len(content)) + content)
 
-    def change(self, node, content, call, *args):
+    def change(self, node, content, call, *args, parts=()):
         ino = os.stat(args[0]).st_ino
         if ino != getattr(node, "ino", ino):
             raise AssertionError("the inode number of an open file has changed")
         node.ino = ino
-        self.mark(CONTENT, ino, content)
-        super().change(node, content, call, *args)
+        for each in [*parts, content]:
+            self.mark(CONTENT, ino, each)
+        super().change(node, content, call, *args, parts=parts)
 
     def sync(self, fd, node):
         super().sync(fd, node)

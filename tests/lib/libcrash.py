@@ -93,6 +93,7 @@ class Story:
         self.slots = {}  # number -> (descriptor, node)
         self.unfinished = None  # names, as they are if the operation under way was done
         self.changing = None  # the node of a change that is under way, or failed
+        self.may_leave = 0  # how many of its contents, the newest, that change may leave
         self.done = 0
         self.log = []
 
@@ -150,9 +151,10 @@ class Story:
         self.names, self.unfinished = names, None
         return got
 
-    def change(self, node, content, call, *args):
-        node.contents.append(content)  # may be there from now on
-        self.changing = node
+    def change(self, node, content, call, *args, parts=()):
+        """`parts`: what is there when it was done in part."""
+        node.contents += [*parts, content]  # may be there from now on
+        self.changing, self.may_leave = node, len(parts) + 2
         call(*args)
         self.changing = None
 
@@ -272,10 +274,10 @@ class Story:
         data = source_node.now[at : at + min(size, self.limit - to)]
         if not data or (node is source_node and at < to + len(data) and to < at + len(data)):
             return
-        before = node.now
-        for end in range(PAGE - to % PAGE, len(data), PAGE):
-            self.change(node, spliced(before, to, data[:end]), lambda fd: None, fd)
-        self.change(node, spliced(before, to, data), copy_all, fd, source, at, to, len(data))
+        ends = range(PAGE - to % PAGE, len(data), PAGE)
+        parts = [spliced(node.now, to, data[:end]) for end in ends]
+        content = spliced(node.now, to, data)
+        self.change(node, content, copy_all, fd, source, at, to, len(data), parts=parts)
 
     def rename(self):
         old, new = self.known(), self.name()
