@@ -481,7 +481,7 @@ def test_a_snapshot_has_what_was_synced(mount, disk, work):
     """It is taken while the directory is mounted: the intent log in it belongs to it as well."""
     assert disk.mount() is None
     (disk.top / "backing").mkdir()
-    m = mount("commit=100", backing=disk.top / "backing")
+    m = mount("commit=1000", backing=disk.top / "backing")
     data = bytearray(blob(1, 300_001, "text"))
     try:
         with open(m.mnt / "f", "w+b", buffering=0) as f:
