@@ -75,9 +75,10 @@ static enum avoid to_avoid(void)
 }
 
 /*
- * The string move, which the C library uses for long copies, is ten times slower on some processors
- * where dst lies close behind src. AMD's also want both sides to have the same alignment within a
- * line; from Zen 5 on it is the fastest loop in all cases.
+ * The string move, which the C library uses for long copies, is slow on some processors where dst
+ * lies close behind src: 16 KiB take 16 times as long as by AVX2 on an AMD of family 25. AMD's also
+ * want both sides to have the same alignment within a line; from Zen 5 on it is the fastest loop in
+ * all cases.
  */
 void bytes_copy_long(uint8_t *dst, const uint8_t *src, size_t n)
 {

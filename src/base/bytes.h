@@ -40,8 +40,7 @@ static inline struct view span_view(struct span s)
 
 /*
  * memcpy for possibly long copies. The C library uses the processor's string move (rep movs) for
- * those, which is up to twenty times slower on some processors if dst and src are badly aligned
- * relative to each other.
+ * those, which is many times slower on some processors, depending on where dst and src lie.
  */
 void bytes_copy_long(uint8_t *dst, const uint8_t *src, size_t n); /* bytes.c, x86 */
 

@@ -43,7 +43,7 @@ static int check_filters(const struct pipeline *p, struct err_reason *why)
 		if (p->filter[i] == FILTER_DELTA && ++deltas > 1)
 			return err_refuse(why, "two delta filters cannot be undone");
 		if (deep)
-			return err_refuse(why, "delta behind three filters has to be the last");
+			return err_refuse(why, "delta after three filters has to be the last");
 		deep = p->filter[i] == FILTER_DELTA && n >= 3;
 		n++;
 	}

@@ -31,12 +31,12 @@ static int judge_layout(const struct frame_info *info)
 	uint64_t index_at = frame_index_at(info);
 	if (info->nbytes == 0) {
 		if (trailer_at != info->header_len)
-			return CORRUPT("trailer of an empty frame is not behind its header",
+			return CORRUPT("trailer of an empty frame does not follow its header",
 				       trailer_at);
 		return 0;
 	}
 	if (index_at > info->frame_len)
-		return CORRUPT("chunk area ends behind the frame", info->cbytes);
+		return CORRUPT("chunk area ends after the frame", info->cbytes);
 	if (index_at >= trailer_at || trailer_at - index_at > INT32_MAX)
 		return CORRUPT("no room for the index", index_at);
 	if (info->chunk_size &&
@@ -278,7 +278,7 @@ static int load_marked(struct frame *f)
 	const struct meta_entry *e = meta_find(&f->vlmeta, TRAILER_NOTE);
 	struct buf plain = {0};
 	if (e && !trailer_has_fingerprint(buf_view(&f->trailer)))
-		return CORRUPT("no fingerprint behind a trailer of ours", f->info.frame_len);
+		return CORRUPT("no fingerprint after a trailer of ours", f->info.frame_len);
 	TRY(check_root(f->io, buf_view(&f->head), &f->info, fp));
 	f->had_note = e;
 	if (e && fp.type != TRAILER_TYPE_64)

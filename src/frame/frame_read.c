@@ -39,7 +39,7 @@ int frame_stored(const struct frame *f, uint32_t n, struct stored *st)
 	}
 	uint64_t end = stored_end(f, st->at);
 	if (st->at >= end)
-		return CORRUPT("chunk starts behind the chunk area", st->at);
+		return CORRUPT("chunk starts after the chunk area", st->at);
 	st->room = end - st->at;
 	return 0;
 }

@@ -195,7 +195,7 @@ def test_a_damaged_log(logged):
             m.start()
             assert (m.mnt / "a").read_bytes() == states[which], (which, where)
             if which == 1 or (which == 0 and where > 128):
-                m.expect_log(rf"record {which + 1} is damaged, .* behind it: {2 - which}$")
+                m.expect_log(rf"record {which + 1} is damaged, .* after it: {2 - which}$")
             m.unmount()
 
 

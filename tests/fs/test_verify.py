@@ -152,7 +152,7 @@ def test_a_metalayer_longer_than_its_chunk(work, blosc2):
     with pytest.raises(RuntimeError):
         schunk.vlmeta["note"]
     code, said = verify(path)
-    assert code == 1 and said.startswith(f"{path}: metalayer note: corrupt: bytes behind"), said
+    assert code == 1 and said.startswith(f"{path}: metalayer note: corrupt: bytes after"), said
 
 
 def test_an_array_that_a_mount_cannot_show(work, blosc2):

@@ -147,7 +147,7 @@ int pieces_check(struct pieces *p, struct view stored)
 	if (rc > 0)
 		rc = CORRUPT("chunk is cut off", stored.n);
 	else if (rc == 0 && c.cbytes != stored.n) /* the library refuses it */
-		rc = CORRUPT("bytes behind the chunk", c.cbytes);
+		rc = CORRUPT("bytes after the chunk", c.cbytes);
 	else if (rc == 0 && !is_filled(&c))
 		rc = decode_runs(p, &c, stored);
 	chunk_deinit(&c);

@@ -81,7 +81,7 @@ static void tell_rest(const struct replay *x, uint64_t at)
 	buf_free(&b);
 	if (n)
 		log_warn("intent log: record %u is damaged, or was not on the disk when the power "
-			 "failed; it is not applied, nor are records behind it: %u",
+			 "failed; it is not applied, nor are records after it: %u",
 			 x->n + 1, n);
 }
 
