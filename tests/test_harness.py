@@ -2,6 +2,7 @@
 test, and leave what one needs to see why."""
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -182,3 +183,19 @@ def test_a_bad_case_fails_and_is_kept(tmp_path, name):
     assert (work / "repro.sh").exists() and (work / "daemon.log").exists()
     assert not libmount.is_mounted(work / "mnt"), got.stdout[-6000:]
     subprocess.run(["rm", "-r", work.parent], check=True)
+
+
+def test_cframe_can_be_built_without_libfuse(tmp_path):
+    """As on a cluster that does not have it; configured here, not compiled."""
+    build, found = tmp_path / "build", tmp_path / "found"
+    found.mkdir()
+    for name in "zlib", "liblz4", "libzstd", "libxxhash", "libcjson":
+        at = subprocess.check_output(["pkg-config", "--variable=pcfiledir", name], text=True)
+        (found / f"{name}.pc").symlink_to(Path(at.strip()) / f"{name}.pc")
+    env = os.environ | {"PKG_CONFIG_LIBDIR": str(found)}
+    setup = ["meson", "setup", "-Dfuse=disabled", build, libmount.REPO]
+    ran = subprocess.run(setup, env=env, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout
+    targets = subprocess.check_output(["meson", "introspect", "--targets", build], text=True)
+    names = {target["name"] for target in json.loads(targets)}
+    assert "cframe" in names and "cframefs" not in names
