@@ -178,7 +178,7 @@ static int judge_recompress(struct parse *p)
 		return 0;
 	if (option_parse_seconds(word, SECONDS_A_DAY, &p->o.recompress) < 0 || p->o.recompress == 0)
 		return refuse(p, "option recompress", word,
-			      "is none of: idle, off, a number of seconds");
+			      "is none of: idle, off, a number of seconds up to 86400");
 	return 0;
 }
 

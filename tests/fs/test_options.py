@@ -165,6 +165,7 @@ def test_a_bad_option_is_named(dirs, option):
         ("filter=sharpen,codec=lz4", "'sharpen+lz4': no filter is called \"sharpen\"; known: none"),
         ("commit=4000", "4000 is no number of seconds from 0 to 3600"),
         ("recompress=now", "is none of: idle, off, a number of seconds"),
+        ("recompress=86401", "a number of seconds up to 86400"),
         ("pipeline=shuffle:4", "as in shuffle+zstd"),
         ("filter=inttrunc,typesize=4", "'inttrunc': inttrunc needs a number"),
         ("filter=shuffle:8,typesize=4", "'shuffle:8': says another item size than typesize"),
