@@ -1,5 +1,5 @@
 /*
- * Who waits for another thread's fill of the cache is told of its failure, and of the cause.
+ * A thread that waits for another one to fill the cache is told if that fails, and why.
  */
 #include "frame/cache.h"
 
@@ -11,7 +11,7 @@
 static const struct cache_key key = {1, 1};
 static struct cache *cache;
 
-/* Fails once the other thread waits. */
+/* Fails as soon as the other thread is waiting. */
 static int fail(void *ctx, struct cache_value *out)
 {
 	struct cache_counts counts;

@@ -1,9 +1,9 @@
 /*
- * Hostile bytes: chunk_parse and chunk_decode, or the decoder of a codec written here, must answer
- * with an error or with bytes, and touch nothing else; and chunk_patch must change the blocks that
- * it is asked to, and no others. Meant for a build with sanitizers; all bytes handed over lie in
- * allocations of exactly their size. What an encoder of ours makes of any bytes, our decoder and
- * the library's turn back.
+ * Hostile bytes: chunk_parse and chunk_decode, or one of our own codecs' decoders, must return
+ * bytes or an error, and touch nothing else; chunk_patch must change just the blocks that it is
+ * asked to. What one of our encoders makes of any bytes must be decoded to them by our decoder and
+ * by the library's. Meant for a build with sanitizers: all bytes are passed in allocations of
+ * exactly their size.
  *
  *   codec_fuzz chunk|blosclz|lz4|lz4hc|zstd|unzstd SECONDS SEED FILE...
  *
@@ -27,7 +27,7 @@
 #define LZ4_FORMAT 1
 #define DECODE_MAX (8u << 20)
 
-/* Numbers that are next to a limit somewhere. */
+/* Numbers next to some limit. */
 static uint32_t awkward(uint32_t size)
 {
 	static const uint32_t n[] = {0,          1,          2,          16,         31,
@@ -56,7 +56,7 @@ static void mutate(uint8_t *p, size_t n)
 	}
 }
 
-/* Seals the table of a chunk that has one, so that the lies in front of it are looked at. */
+/* Seals a chunk's table of block checksums, if it has one, so that changes before it are tried. */
 static void seal(uint8_t *p, size_t n)
 {
 	if (n < CHUNK_HEAD + 4)
@@ -83,8 +83,8 @@ static int fetch(const struct chunk *c, struct scratch *s, struct view v, struct
 }
 
 /*
- * Some bytes of a block as a part of it, which has to be what all of the block has there. Its
- * checksum is made right, so that the decoders see what was changed.
+ * Decodes a part of a block, which must equal those bytes of the whole block. The checksum is made
+ * right, so that the decoders see what was changed.
  */
 static void try_part(struct chunk *c, struct scratch *s, struct view v, uint32_t i)
 {
@@ -108,7 +108,7 @@ static void try_part(struct chunk *c, struct scratch *s, struct view v, uint32_t
 	free(dst);
 }
 
-/* The decoded bytes of a block; NULL: it is damaged. */
+/* The decoded bytes of a block, or NULL if it is damaged. */
 static uint8_t *decode_one(const struct chunk *c, struct scratch *s, struct view v, uint32_t i)
 {
 	struct run one = {i, 1};
@@ -121,7 +121,7 @@ static uint8_t *decode_one(const struct chunk *c, struct scratch *s, struct view
 	return NULL;
 }
 
-/* What came out has the new bytes, and in block k, which is not new, what was there before. */
+/* The patched chunk has the new bytes; block k, which was not patched, has its old ones. */
 static void check_patched(const struct chunk_patch *p, struct scratch *s, const struct buf *out,
 			  uint32_t item, uint32_t k)
 {
@@ -149,8 +149,8 @@ static void check_patched(const struct chunk_patch *p, struct scratch *s, const 
 }
 
 /*
- * Gives the new end of a chunk the bytes that its last block had. False: that is damaged, or the
- * block that all hang on.
+ * Gives the new end of a chunk the bytes that its last block had. False if that block is damaged,
+ * or the one that all others depend on.
  */
 static bool keep_end(const struct chunk *c, struct scratch *s, struct view v, uint8_t *new)
 {
@@ -164,7 +164,7 @@ static bool keep_end(const struct chunk *c, struct scratch *s, struct view v, ui
 	return old;
 }
 
-/* New bytes from block `first` on: for a few blocks, or so many that the chunk gets longer. */
+/* New bytes from block `first` on: a few blocks of them, or so many that the chunk gets longer. */
 static void try_patch(const struct chunk *c, struct scratch *s, struct view v, uint32_t item,
 		      uint32_t first)
 {
@@ -199,7 +199,7 @@ static void try_patch(const struct chunk *c, struct scratch *s, struct view v, u
 	free(stored);
 }
 
-/* True: everything decoded. */
+/* True if everything could be decoded. */
 static bool try_chunk(struct scratch *s, struct view v)
 {
 	struct chunk c = {0};
@@ -223,7 +223,7 @@ static bool try_chunk(struct scratch *s, struct view v)
 	return rc == 0;
 }
 
-/* The front of a stream by itself is what all of it begins with; `whole`: NULL, it is damaged. */
+/* The front of a stream, decoded by itself, equals that of `whole` (NULL: it is damaged). */
 static void try_front(const struct codec *codec, void *with, struct view src, const uint8_t *whole,
 		      size_t n)
 {
@@ -237,7 +237,7 @@ static void try_front(const struct codec *codec, void *with, struct view src, co
 	free(dst);
 }
 
-/* Two bytes of length, then a payload; what decodes and what does not is also encoded. */
+/* Two bytes of length, then a payload to be decoded; in any case it is also encoded, as bytes. */
 static bool try_codec(const char *name, struct view v)
 {
 	static void *states[CODEC_IDS];
@@ -259,13 +259,13 @@ static bool try_codec(const char *name, struct view v)
 		abort();
 	int rc = codec->decode(codec_state, view_of(in, v.n - 2), span_of(dst, n), NULL);
 	try_front(codec, codec_state, view_of(in, v.n - 2), rc ? NULL : dst, n);
-	/* Mostly enough room, so that what comes out is decoded. */
+	/* Usually enough room, so that there is a result to decode. */
 	size_t room = v.p[0] & 3 ? v.n - 2 : 1 + get_le16(v.p) % (v.n - 2);
 	ssize_t len = codec->encode(codec_state, 1 + v.p[0] % 9, view_of(in, v.n - 2),
 				    span_of(small, room));
 	if (len < 0 || (size_t)len > room)
 		abort();
-	/* The library holds blocks to rules about their end that our decoder does not need. */
+	/* The library insists on rules for the end of a block that our decoder does not need. */
 	if (len > 0 && codec->format == LZ4_FORMAT &&
 	    LZ4_decompress_safe((const char *)small, (char *)back, (int)len, (int)(v.n - 2)) !=
 		    (int)(v.n - 2))
@@ -283,7 +283,7 @@ static bool try_codec(const char *name, struct view v)
 	return rc == 0;
 }
 
-/* A byte that says how, then what our encoder of Zstandard is given, in C and in its best build. */
+/* A byte that says how, then the input of our encoder of Zstandard: plain C, and the best build. */
 static bool try_zstd(struct view v)
 {
 	static struct zstd_work *work[2];
@@ -320,7 +320,7 @@ static bool try_zstd(struct view v)
 	return len[0] > 0;
 }
 
-/* Two bytes of length, then a frame: our reader must take what it takes as the library does. */
+/* Two bytes of length, then a frame: what our reader accepts, it decodes as the library does. */
 static bool try_unzstd(struct view v)
 {
 	static struct unzstd *reader;

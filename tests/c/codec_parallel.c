@@ -1,6 +1,6 @@
 /*
- * Blocks of a chunk over a pool: the same bytes as by one thread, the same error for a
- * broken block, from threads of their own and from inside the pool.
+ * Encoding and decoding the blocks of a chunk on a pool gives the same bytes as one thread does,
+ * and the same error for a broken block, whether other threads or workers of the pool ask for it.
  *
  *   codec_parallel ROUNDS SEED
  */
@@ -63,7 +63,7 @@ static void fill(uint64_t *rng, uint8_t *p, size_t n)
 	}
 }
 
-/* Noise, but for so few bytes that the codec saves hardly more than tables of blocks take. */
+/* Noise, except for so few bytes that the codec hardly saves more than the block tables take. */
 static void fill_with_noise(uint64_t *rng, uint8_t *p, size_t n)
 {
 	size_t run = next_random(rng) % 300, at = next_random(rng) % n;
@@ -93,7 +93,7 @@ static struct pipeline some_pipeline(uint64_t *rng)
 	return p;
 }
 
-/* Some runs, and the whole after a byte was changed: the same verdict as from one thread. */
+/* Some ranges of blocks, and all of them with one byte changed: the same result as one thread's. */
 static void check_decode(struct parallel *par, struct buf *chunk, struct view src, uint64_t *rng)
 {
 	struct chunk c = {0};
@@ -115,7 +115,7 @@ static void check_decode(struct parallel *par, struct buf *chunk, struct view sr
 	CHECK(!parallel_decode(par, &c, run, view_of(chunk->p + part.off, part.len),
 			       span_of(dst, n)));
 	CHECK(!memcmp(dst, src.p + off, n));
-	/* With delta the reference was loaded before the damage. */
+	/* With delta, the reference block was loaded before the damage. */
 	if (e.len && !chunk_wants_ref(&c)) {
 		chunk->p[e.off + next_random(rng) % e.len] ^= 0x55;
 		run = (struct run){0, c.nblocks};

@@ -75,7 +75,7 @@ static int do_format(const struct request *rq, const char *text, struct buf *out
 	return buf_append(out, view_of(normal, strlen(normal)));
 }
 
-/* Uninitialised bytes for results, poisoned so that what is left out shows. */
+/* Room for a result, poisoned so that bytes that are left out show. */
 static int room_for(struct buf *out, uint32_t n)
 {
 	if (n > DATA_MAX)
@@ -118,7 +118,7 @@ static int decode_run(const struct chunk *c, struct scratch *s, struct view data
 	return rc;
 }
 
-/* Parts of a block out of its packed form: at both ends, in the middle, of one byte, of all. */
+/* Decodes parts of a block from its packed form: at both ends, in the middle, one byte, and all. */
 static void check_parts(const struct chunk *c, struct scratch *s, struct view packed,
 			const uint8_t *plain)
 {
@@ -137,7 +137,7 @@ static void check_parts(const struct chunk *c, struct scratch *s, struct view pa
 		}
 }
 
-/* Block i, which decodes to `plain`, without its last filter. */
+/* Decodes block i, whose bytes are `plain`, without its last filter. */
 static int check_packed(const struct chunk *c, struct scratch *s, struct view data, uint32_t i,
 			const uint8_t *plain)
 {
@@ -154,7 +154,7 @@ static int check_packed(const struct chunk *c, struct scratch *s, struct view da
 	return rc;
 }
 
-/* Last block first, then all pairs: no block may depend on an earlier call. */
+/* Last block first, then all pairs: decoding must not depend on earlier calls. */
 static int decode_singly(struct chunk *c, struct scratch *s, struct view data, struct buf *out)
 {
 	TRY(room_for(out, c->nbytes));
@@ -195,7 +195,7 @@ static int do_blocks(struct scratch *s, const struct request *rq, struct view da
 
 #define EDITS_MAX 64
 
-/* Reads the edits behind a chunk; their number. */
+/* Reads the edits that follow a chunk, and returns how many there are. */
 static size_t read_edits(const struct chunk *c, struct view rest, struct chunk_edit *edit)
 {
 	size_t n = 0;

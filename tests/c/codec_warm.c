@@ -1,12 +1,11 @@
 /*
- * Counts what a warm scratch still asks of the C library while it encodes and decodes: every
- * allocation and every lock, those of the compression libraries included. Prints the first
- * pipeline that does either, or how many were tried.
+ * A scratch that has been used before neither allocates nor locks while it encodes and decodes, and
+ * neither do the compression libraries. Prints the first pipeline that does, or how many there are.
  *
  *   codec_warm poor
  *
- * instead makes one allocation after the other fail, while a chunk of giant blocks is encoded and
- * patched, and looks at what the scratch keeps of them.
+ * makes one allocation after the other fail instead, while a chunk of giant blocks is encoded and
+ * patched, and checks how much memory the scratch keeps afterwards.
  */
 #include "codec/chunk.h"
 #include "codec/scratch_impl.h"
@@ -18,12 +17,12 @@
 
 #define BYTES 300000u
 
-/* volatile: compilers suppose that malloc changes nothing here. */
+/* volatile, since compilers assume that malloc changes no variable of ours. */
 static _Thread_local volatile bool counting;
 static volatile unsigned long allocations, locks;
-static volatile unsigned long fail_in; /* which allocation fails, from now on; 0: none */
+static volatile unsigned long fail_in; /* this one of the next allocations fails; 0: none does */
 
-/* Called for each allocation; true: it fails. */
+/* Called for each allocation; returns whether it shall fail. */
 static inline bool no_memory(void)
 {
 	allocations += counting;
@@ -77,7 +76,7 @@ int pthread_mutex_lock(pthread_mutex_t *m)
 }
 #endif
 
-/* A block by itself, and a part of it: what small reads do. */
+/* Decodes one block, and a part of it, as small reads do. */
 static int decode_little(struct scratch *s, const struct chunk *c, struct view chunk,
 			 struct span dst)
 {
@@ -116,7 +115,7 @@ static void one_pass(struct trial *t, struct view src, struct span dst)
 		abort();
 	struct run all = {0, c->nblocks};
 	struct extent e = chunk_extent(c, all), ref = chunk_extent(c, (struct run){0, 1});
-	/* Whoever reads blocks of delta loads their reference once. */
+	/* Readers of blocks with delta load the reference block once. */
 	if (chunk_wants_ref(c) && chunk_load_ref(c, t->s, view_part(stored, ref.off, ref.len)) < 0)
 		abort();
 	counting = was;
@@ -235,7 +234,7 @@ int main(int argc, char **argv)
 		return poor_main();
 	if (!src || !dst || scratch_open(&s) < 0)
 		return 2;
-	counting = true; /* the measure itself: a new state must be seen */
+	counting = true; /* checks the counting itself: creating a state has to be noticed */
 	void *volatile seen = malloc(1);
 	counting = false;
 	if (allocations != 1)

@@ -1,6 +1,6 @@
 /*
- * The levels of kernels (cpu.h), each with the older ones of its family. CPU_MASK in the
- * environment names one, which a test takes for all that the machine has.
+ * The levels of kernels (cpu.h); each includes the older ones of its family. CPU_MASK in the
+ * environment names the highest that a test may use.
  */
 #ifndef TESTS_CPU_LEVELS_H
 #define TESTS_CPU_LEVELS_H
@@ -24,7 +24,7 @@ static const struct cpu_level {
 
 #define CPU_LEVELS (sizeof cpu_levels / sizeof *cpu_levels)
 
-/* The features that CPU_MASK leaves: all, if it is not set; none by a name that is no level's. */
+/* The features that CPU_MASK allows: all if it is not set, none if it names no level. */
 static inline unsigned cpu_mask(void)
 {
 	const char *name = getenv("CPU_MASK");

@@ -1,7 +1,7 @@
 /*
- * What the two simulations of power cuts (crash_replay.c, frame_crash.c) share: calls that change a
- * file, the disks that a cut could leave of them, torn at 512 bytes, and the content of a frame as
- * a hash. Included once in each program.
+ * Shared by the two simulations of power cuts (crash_replay.c, frame_crash.c): calls that change a
+ * file, the disks that a power cut could leave after them, torn at 512 bytes, and the content of a
+ * frame as a hash. Included once in each program.
  */
 #ifndef TESTS_CRASH_DISK_H
 #define TESTS_CRASH_DISK_H
@@ -68,7 +68,7 @@ static uint64_t sum_of(struct view v)
 	return v.n ? sum64_not_0(v) : 0;
 }
 
-/* A write reaches the disk whole, or some of its sectors. */
+/* All of a write reaches the disk, or just some of its sectors. */
 static void tear(struct buf *b, const struct call *c)
 {
 	for (uint64_t lo = c->at; lo < c->at + c->len;) {
@@ -98,10 +98,10 @@ static void forget_calls(struct call *call, size_t *ncalls)
 }
 
 /*
- * A disk that a power cut could leave: `safe`, which was synced, and some of the calls since. Five
- * kinds: all calls up to one, the last torn; all but one; one alone; random sectors of random
- * calls; the same, with lengths that got there before their bytes. Calls that touch the same bytes
- * keep their order, as they do in a page cache.
+ * A disk that a power cut could leave: `safe`, which was synced, and some of the calls since then.
+ * There are five kinds: all calls up to one, which is torn; all but one; just one; random sectors
+ * of random calls; the same, but lengths have arrived before their bytes. Calls that touch the same
+ * bytes keep their order, as in a page cache.
  */
 static void build_disk(struct buf *b, struct view safe, const struct call *call, size_t ncalls)
 {

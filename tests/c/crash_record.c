@@ -1,7 +1,7 @@
 /*
- * Preloaded into the daemon: writes each change of the backing directory to the file named in
- * CRASH_RECORD, in the order in which they happen, with their bytes (crash_trace.h). Nothing is
- * really synced: what a sync keeps is for the replayer to say.
+ * Preloaded into the daemon: records each change of the backing directory, with its bytes and in
+ * order, in the file named by CRASH_RECORD (crash_trace.h). Nothing is really synced: crash_replay
+ * decides what a sync keeps.
  */
 #include "crash_trace.h"
 
@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 static int trace = -1;
-/* from before a call until it is in the trace */
+/* held from before a call until it has been recorded */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 #define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
@@ -34,7 +34,7 @@ __attribute__((constructor)) static void begin(void)
 	unsetenv("LD_PRELOAD");
 }
 
-/* One write, so that marks of the test come before or after it, never within. */
+/* In one write, so that marks by the test never land inside it. */
 static void put(struct crash_record r, const void *bytes)
 {
 	struct iovec iov[] = {{&r, sizeof r}, {(void *)(uintptr_t)bytes, r.len}};
@@ -88,11 +88,11 @@ int fallocate64(int fd, int mode, off_t at, off_t len)
 	if (!is_file(fd, &ino))
 		return REAL(fallocate64)(fd, mode, at, len);
 	if (mode != 0 && mode != (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE))
-		abort(); /* the replayer would have to learn it */
+		abort(); /* crash_replay does not know these */
 	pthread_mutex_lock(&lock);
 	int rc = REAL(fallocate64)(fd, mode, at, len);
 	uint64_t n = (uint64_t)len;
-	if (rc == 0 && mode == 0) /* only ever behind the end: the file gets longer */
+	if (rc == 0 && mode == 0) /* is used only past the end: the file gets longer */
 		put((struct crash_record){CRASH_TRUNCATE, ino, (uint64_t)at + n, 0}, NULL);
 	else if (rc == 0)
 		put((struct crash_record){CRASH_PUNCH, ino, (uint64_t)at, sizeof n}, &n);
@@ -135,7 +135,7 @@ int syncfs(int fd)
 	return 0;
 }
 
-/* The file of that name; 0: there is none. *last: it has no other name. */
+/* The number of the file of that name, 0 if there is none. *last: it has no other name. */
 static uint64_t file_at(int dir, const char *name, bool *last)
 {
 	struct stat st;

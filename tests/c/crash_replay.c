@@ -1,23 +1,24 @@
 /*
- * Power cuts of a mount: reads what crash_record.c saw a daemon do, and builds disks that a cut at
- * any moment could leave. What was synced is there; of the calls since, any subset, torn at 512
- * bytes. Each file is opened, which recovers, and must show a content that the application gave it
- * at or after its last acknowledged fsync, whole, or if it is long, made of such contents. The
- * intent log is a file like the others, cut by itself; what it has beyond a frame is put on it.
+ * Power cuts of a mount: reads what crash_record.c saw a daemon do, and builds disks that a power
+ * cut at any moment could leave: what was synced, and any subset of the calls since then, torn at
+ * 512 bytes. Each file is opened, which recovers it, and must have a content that the application
+ * gave it at or after its last acknowledged fsync; a long file may be a mixture of such contents.
+ * The intent log is cut like any other file, independently; what it has and the frame lacks is
+ * applied to the frame.
  *
- * Names go to the disk when they are synced, or at any time before. An fsync takes along the names
- * of its file, an fdatasync those that came before its last change of length, that of a directory
- * all. So it is with the tree log of btrfs; a journal (ext4, xfs) takes along all that came before.
- * An acknowledged fsync of a file has to have brought its names to the disk, one of a directory
- * all. Until a rename over a file, or the removal of its last name, is on the disk for sure, the
- * file may come back, with what was promised of it.
+ * Names reach the disk when they are synced, or at any time before. An fsync includes the names of
+ * its file, an fdatasync those from before its last change of length, an fsync of a directory all
+ * names. That is what the tree log of btrfs does; a journal (ext4, xfs) includes all earlier
+ * changes. An acknowledged fsync of a file must have brought its names to the disk, one of a
+ * directory all names. As long as a rename over a file, or the removal of its last name, may not be
+ * on the disk, the file may come back, with what was promised for it.
  *
  *   crash_replay TRACE STATES SEED [--skip-sync N | --skip-names N | --keep DIR]
  *
- * STATES: how many disks in all. --skip-sync: every N-th sync does nothing, to see that it is
- * noticed; --skip-names: to names only. --keep: some recovered frames are left in DIR as N.b2frame,
- * with the content that they should have in N. Prints "POINTS points, STATES states, RECOVERED
- * recovered, APPLIED records applied"; exit code 1 and a line at the first violation.
+ * STATES: how many disks in all. --skip-sync: every N-th sync does nothing, which has to be
+ * noticed; --skip-names: it does nothing to names. --keep: some recovered frames are left in DIR as
+ * N.b2frame, with the content that they should have in N. Prints "POINTS points, STATES states,
+ * RECOVERED recovered, APPLIED records applied"; exit code 1 and a line at the first violation.
  */
 #include "base/log.h"
 #include "frame/era.h"
@@ -33,7 +34,7 @@
 #include <unistd.h>
 
 #define MAX_FILES 256
-/* From here on a file that is overwritten is committed in parts (fs/dirty/flush.h). */
+/* Longer files are committed in parts when they are overwritten (fs/dirty/flush.h). */
 #define IN_PARTS (1u << 20)
 #define KEEP_EVERY 97
 #define KEEP_MOST 100
@@ -138,7 +139,7 @@ static void synced(struct file *f)
 	forget_calls(f->call, &f->ncalls);
 }
 
-/* The newest such state; -1: none that is allowed. */
+/* The newest such state, or -1 if none is allowed. */
 static ssize_t find_state(const struct file *f, struct state st)
 {
 	for (size_t i = f->nstates; i-- > f->allowed;)
@@ -155,7 +156,7 @@ static bool some_state_has(const struct file *f, uint64_t at, uint8_t byte)
 	return false;
 }
 
-/* Of a file that is committed in parts: each byte is that of a state that is allowed. */
+/* For a file that is committed in parts: each byte is from a state that is allowed. */
 static bool is_mixture(const struct file *f, struct view got)
 {
 	uint64_t least = UINT64_MAX, most = 0;
@@ -191,7 +192,7 @@ static void save(const char *suffix, struct view bytes)
 		abort();
 }
 
-/* Opened again it is the same. */
+/* Opened again, it is the same. */
 static int judge_again(struct file *f, struct frame *opened, struct state st)
 {
 	struct io *io;
@@ -206,7 +207,7 @@ static int judge_again(struct file *f, struct frame *opened, struct state st)
 	return 0;
 }
 
-/* The same as replay.c does, on bytes in memory. */
+/* As replay.c does, but with bytes in memory. */
 static int apply_record(struct buf *b, const struct intent_record *r)
 {
 	struct view from = r->bytes;
@@ -240,8 +241,8 @@ static int apply_log(const struct file *f, const struct frame_roots *found, stru
 }
 
 /*
- * What a mount after the cut shows, until the next call. -EBADMSG:
- * it puts the log aside, for which a power cut is no reason.
+ * What a mount after the power cut shows. -EBADMSG: it puts the log
+ * aside, which a power cut must not lead to.
  */
 static int shown(const struct file *f, struct frame *opened, struct view *bytes)
 {
@@ -285,12 +286,12 @@ static int judge(struct file *f, struct buf *b)
 	struct frame_info probed;
 	struct state none = {0};
 	/*
-	 * Where only an empty root is left and bytes are behind it,
-	 * the frame is refused, not taken for empty.
+	 * If only an empty root is left, and bytes follow it, the
+	 * frame is refused rather than taken for empty.
 	 */
 	bool may_fail = !f->promised || find_state(f, none) >= 0;
 	nopened++;
-	if (b->n == 0) /* to the mount that is an empty file */
+	if (b->n == 0) /* for the mount, that is an empty file */
 		return may_fail ? 0 : complain(f, "no bytes", 0, none);
 	TRY(io_mem_open(&io, buf_view(b)));
 	int rc = frame_probe(io, &probed);
@@ -305,14 +306,14 @@ static int judge(struct file *f, struct buf *b)
 	return rc;
 }
 
-/* Its last name is gone for good. */
+/* Its last name is certainly gone. */
 static bool is_gone(const struct file *f)
 {
 	const struct file *by = f->replacer ? file_of(f->replacer) : f;
 	return f->removed && f->removed <= max_u64(safe_links, max_u64(f->own, by->own));
 }
 
-/* For a change of the log, on which all files depend, or of a file that is gone: one to judge. */
+/* What to check after a change of the log, on which all files depend, or of a file that is gone. */
 static struct file *any_frame(void)
 {
 	size_t first = draw((uint32_t)nfiles);
@@ -330,7 +331,7 @@ static int cut_power(struct file *f, uint64_t count)
 	int rc = 0;
 	uint64_t boot = era_boot();
 	for (uint64_t i = 0; rc == 0 && i < count; i++) {
-		/* what was proven on another disk counts for nothing */
+		/* what was verified on another disk does not count */
 		era_boot_set(boot + 2 * ++nboots);
 		build_disk(&b, buf_view(&f->safe), f->call, f->ncalls);
 		if (intent_log)
@@ -378,7 +379,7 @@ static void all_synced(void)
 	names_synced(&safe_links, nlinks);
 }
 
-/* -EIO: a name that was promised may be missing after a cut. */
+/* -EIO if a name that was promised could be missing after a power cut. */
 static int judge_names(const struct file *f)
 {
 	uint64_t safe = max_u64(safe_links, f->own);
@@ -397,7 +398,7 @@ static int judge_all_names(void)
 	return 0;
 }
 
-/* True: the disk is another after it. */
+/* Returns whether it changed the disk. */
 static bool take(const struct crash_record *r, const uint8_t *bytes)
 {
 	struct file *f = r->ino ? file_of(r->ino) : NULL;
@@ -431,7 +432,7 @@ static bool take(const struct crash_record *r, const uint8_t *bytes)
 	}
 }
 
-/* Goes through the trace, with about `count` disks in all. */
+/* Goes through the trace, and tries about `count` disks in all. */
 static int replay(struct view trace, uint64_t points, uint64_t count)
 {
 	struct crash_record r;

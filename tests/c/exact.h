@@ -1,4 +1,4 @@
-/* Allocations of exactly n bytes: a sanitizer sees any access outside. No memory: they abort. */
+/* Allocations of exactly n bytes, so that a sanitizer sees any access outside. Abort on failure. */
 #ifndef TESTS_EXACT_H
 #define TESTS_EXACT_H
 

@@ -1,6 +1,6 @@
 /*
- * A chunk whose bytes are handed out as they are asked for, in allocations of exactly so many: a
- * sanitizer sees any access beyond.
+ * Passes a chunk's bytes to the parser as it asks for them, in allocations of exactly that size, so
+ * that a sanitizer sees any access beyond.
  */
 #ifndef TESTS_EXACT_CHUNK_H
 #define TESTS_EXACT_CHUNK_H
@@ -11,8 +11,8 @@
 #include <stdio.h>
 
 /*
- * chunk_parse of a chunk that v begins with, first with `have` bytes of it. Aborts if more are
- * asked for than there are, or none.
+ * chunk_parse of the chunk at the start of v, at first with `have` bytes of it. Aborts if it asks
+ * for more bytes than there are, or for none.
  */
 static inline int exact_parse(struct chunk *c, struct view v, uint32_t item, size_t have)
 {
@@ -31,7 +31,7 @@ static inline int exact_parse(struct chunk *c, struct view v, uint32_t item, siz
 	}
 }
 
-/* Loads the reference of a parsed chunk, if it wants one. */
+/* Loads the reference block of a parsed chunk, if it needs one. */
 static inline int exact_load_ref(struct chunk *c, struct scratch *s, struct view v)
 {
 	if (!chunk_wants_ref(c))

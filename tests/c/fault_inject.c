@@ -1,6 +1,6 @@
 /*
- * Preloaded into the daemon: makes the n-th call on the backing directory fail. A test rules it by
- * a file that both have mapped, named in FAULT_INJECT; without it nothing happens.
+ * Preloaded into the daemon: makes the n-th call on the backing directory fail. A test controls it
+ * by a file that both have mapped, named by FAULT_INJECT; without that, nothing happens.
  *
  * `lose`: an fdatasync that fails takes back what was written since the last one that did not, as
  * when the kernel has dropped the pages that it could not write.
@@ -29,10 +29,11 @@
 #include <unistd.h>
 
 /*
- * HOW_KILL: the process dies instead, of a write half-way, unless that lies in one sector, as a
- * header does: the kernel takes such a one as a whole. HOW_WAIT: the call is not made before such
- * calls count no more, or fails as soon as they are told to. HOW_WRONG: a read gives a wrong byte.
- * HOW_DONE: the call is made, and fails all the same, as when the answer of a server gets lost.
+ * HOW_KILL: the process dies instead, in the middle of a write, unless all of it is in one sector,
+ * like a header, which the kernel writes as a whole. HOW_WAIT: the call waits until such calls no
+ * longer count, and is made, or until `how` changes, and fails. HOW_WRONG: a read returns a wrong
+ * byte. HOW_DONE: the call is made, and fails all the same, as when the answer of a server gets
+ * lost.
  */
 enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT, HOW_WRONG, HOW_DONE };
 
@@ -48,20 +49,20 @@ enum how { HOW_ERROR, HOW_SHORT, HOW_KILL, HOW_WAIT, HOW_WRONG, HOW_DONE };
 #define CALL_NAME 16u
 #define CALL_OPEN 32u /* openat of what is there */
 #define CALL_FSYNC 64u /* of a file, more than its data */
-/* no call: the kernel is one that clears set-id bits itself, which adds a mode to its requests */
+/* no call: as if the kernel cleared set-id bits itself, and so sent modes in requests */
 #define OLD_KERNEL 128u
 #define CALL_MEMORY 256u /* the daemon's own, not that of libraries; not in sanitized builds */
-#define CALL_STORE 512u /* what it puts into the kernel's page cache unasked */
+#define CALL_STORE 512u /* what the daemon puts into the kernel's page cache by itself */
 #define CALL_ACCESS 1024u /* faccessat */
 #define CALL_LIST 2048u /* readdir */
 #define CALL_STAT 4096u /* fstatat; before glibc 2.33 no function */
-/* no call: a process takes its time before it asks to be told of its parent's end */
+/* no call: a process waits before it asks to be told when its parent ends */
 #define LATE_GUARD 8192u
 #define CALL_XATTR 16384u /* setxattr, fsetxattr */
 #define CALL_SYNCFS 32768u
 #define CALL_FSTAT 65536u /* fstat, and statx of a descriptor, by the program itself */
 
-/* In step with tests/lib/libfault.py. */
+/* The same as in tests/lib/libfault.py. */
 struct control {
 	int64_t left;      /* calls until the one that fails is 1; 0: off */
 	uint32_t how, error;
@@ -139,7 +140,7 @@ static bool is_file(int fd)
 	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* True: it fails now. */
+/* True if it shall fail now. */
 static bool wait_for(unsigned call)
 {
 	const volatile struct control *c = control;
@@ -192,7 +193,7 @@ static int fail(void)
 		return fail();                     \
 	} while (0)
 
-/* What is on disk for sure. Under lock. */
+/* What is certainly on the disk. Under lock. */
 static struct synced *of_file(const struct stat *st)
 {
 	struct synced *s = synced;
@@ -457,7 +458,7 @@ static bool is_out_of_memory(const void *caller)
 	return true;
 }
 
-/* By name nobody calls it, but compilers make it of realloc(NULL, size). */
+/* Nobody calls it by name, but compilers turn realloc(NULL, size) into it. */
 void *malloc(size_t size)
 {
 	return is_out_of_memory(__builtin_return_address(0)) ? NULL : __libc_malloc(size);

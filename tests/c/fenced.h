@@ -1,4 +1,4 @@
-/* Memory between two pages that nobody may touch: who reads or writes outside of it dies. */
+/* Memory between two pages that are not accessible: reading or writing past an end is fatal. */
 #ifndef TESTS_FENCED_H
 #define TESTS_FENCED_H
 

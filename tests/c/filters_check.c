@@ -1,9 +1,9 @@
 /*
- * Loops that have one form for all machines, against what FORMAT.md says of each byte: truncated
- * floats and integers, with every parameter, the search for runs of one byte, copies, some of which
- * go another way, and long matches, which repeat themselves. What is read and written ends, or
- * starts, at a page that is not mapped; all lengths up to 300 and some next to those of blocks.
- * Prints the first difference, or how many calls were right.
+ * Compares loops that are the same on all machines with what FORMAT.md says of each byte: truncated
+ * floats and integers with every parameter, the search for runs of one byte, copies (bytes_copy has
+ * several ways), and long matches that overlap themselves. Sources and results end, or start, at a
+ * page that is not mapped; all lengths up to 300 are tried, and some near those of blocks. Prints
+ * the first difference, or how many calls were right.
  */
 #include "codec/codec.h"
 #include "codec/filter.h"
@@ -25,7 +25,7 @@ static uint8_t *place(uint8_t *area, size_t n, bool at_end)
 	return at_end ? area + SPACE - n : area;
 }
 
-/* 0 .. 300, then lengths next to those of blocks; 0 again: no more. */
+/* 0 to 300, then lengths near those of blocks, then 0 again: there are no more. */
 static size_t length_at(size_t i)
 {
 	static const size_t around[] = {4096, 16384, 65536};
@@ -43,7 +43,7 @@ static unsigned zeroed(const struct filter *f, uint8_t param, uint32_t size)
 	return (unsigned)(m >= 0 ? all - m : -m);
 }
 
-/* The low bits of each whole word are gone, and nothing else is. */
+/* The low bits of each whole word are cleared, and nothing else. */
 static uint8_t truncated(uint8_t byte, size_t i, uint32_t size, unsigned bits)
 {
 	size_t below = 8 * (i % size);
@@ -97,7 +97,7 @@ static ssize_t nothing_fits(void *of_codec, int level, struct view v, struct spa
 	return 0;
 }
 
-/* One byte `at` differs, or, at n, none. */
+/* The byte `at` differs, or none if that is n. */
 static void check_run(size_t n, size_t at, uint8_t value, bool at_end)
 {
 	static const struct codec none = {.encode = nothing_fits};
@@ -159,7 +159,7 @@ static void check_copies(void)
 			check_copy(length[i], behind, next_random() % 2);
 }
 
-/* `n` bytes that repeat the last `dist` before them, with others around them, there and back. */
+/* Encodes and decodes n bytes that repeat the `dist` bytes before them, with others around them. */
 static void check_match(const struct codec *codec, void *codec_state, size_t n, size_t dist)
 {
 	size_t len = 40 + dist + n + 40;

@@ -1,24 +1,24 @@
 /*
  * Power cuts, in memory: a random story of changes and commits runs on an io that remembers every
- * write, truncation and sync. Then the disks that a power cut could leave are built: what was
- * synced is there; of the calls since, any subset, in any order, torn at 512 bytes. Each disk is
- * opened, which recovers, and must show a state of the story at or after the last one that
- * was acknowledged as durable, whole. Some commits are parts that leave out the end of the file.
+ * write, truncation and sync. Then it builds the disks that a power cut could leave: what was
+ * synced, and any subset of the calls since then, in any order, torn at 512 bytes. Each disk is
+ * opened, which recovers the frame, and must have all of a state of the story, the last one that
+ * was acknowledged as durable or a later one. Some commits are partial: they leave out the end of
+ * the file.
  *
  *   frame_crash STORIES STATES SEED [--skip-sync N] [--fail] [--forget] [--large] [--bare]
  *               [--checkpoints] [--killed] [--full] [--from FRAME]
  *
- * STATES: disks a crash point. --skip-sync: every N-th sync does nothing, to see that it is
+ * STATES: disks for each crash point. --skip-sync: every N-th sync does nothing, which has to be
  * noticed. --fail: calls fail now and then, once or several times; a sync that fails may lose what
- * was written since the last one. --forget: of some chunks there is no checksum, as if there had
- * been no memory for it. --large: as if recovery could not verify all chunks of any frame. --bare:
- * as if every frame had too many chunks for checksums. --checkpoints: now and then the whole file
- * system is synced (frame/era.h). --killed: now and then the process is killed before it writes a
- * header, and the next one does no more than to sync the file. --full: the disk is nearly full, so
- * room for roots is kept behind the end of the file, and cut off again. --from: each story begins
- * with this frame, perhaps another program's, of MAX_SIZE bytes at most. Prints how many stories
- * and states there were, and how many of these recovered; exit code 1 and a line at the first
- * violation.
+ * was written since the last one. --forget: some chunks have no checksum, as if there had been no
+ * memory for it. --large: as if recovery could not verify all chunks of any frame. --bare: as if
+ * every frame had too many chunks for checksums. --checkpoints: now and then the whole file system
+ * is synced (frame/era.h). --killed: now and then the process is killed before it writes a header,
+ * and the next process just syncs the file. --full: the disk is nearly full, so room for roots is
+ * kept behind the end of the file, and cut off again. --from: each story begins with this frame,
+ * which may be another program's, of at most MAX_SIZE bytes. Prints how many stories and states
+ * there were, and how many of these recovered; exit code 1 and a line at the first violation.
  */
 #include "base/log.h"
 #include "frame/era.h"
@@ -35,7 +35,7 @@
 #define MAX_STATES 512
 #define MAX_CALLS 4096
 
-/* The recorder. `now` is what the program sees, `safe` what the disk is sure to have. */
+/* The recorder. `now` is what the program sees, `safe` what is certainly on the disk. */
 static struct {
 	struct io io;
 	struct buf now, safe;
@@ -44,14 +44,14 @@ static struct {
 	unsigned skip_every, nsyncs; /* nsyncs: also those that do nothing */
 	bool wrote, synced_first;    /* since both were set to false */
 	bool forget;   /* the checksums of some chunks */
-	bool fail;     /* calls do now and then: */
+	bool fail;     /* calls fail now and then: */
 	uint32_t left; /* calls until the next one that fails is 1; 0: none */
 	uint32_t more; /* as many fail after that */
 	bool checkpoints; /* the whole file system is synced now and then */
 	bool full;     /* nearly: there is no room for anything that need not be */
-	bool killed;   /* the process is now and then, before it writes a header */
+	bool killed;   /* the process is killed now and then, before it writes a header */
 	bool no_header; /* the next one is not written */
-	bool suspect;  /* a sync failed, and none has gone well since */
+	bool suspect;  /* a sync failed, and none has succeeded since */
 	bool lost;     /* a sync of the whole file system failed: the next one does */
 	uint64_t nfailed;
 } disk;
@@ -90,7 +90,7 @@ static int disk_pwrite(struct io *io, uint64_t at, struct view src)
 {
 	bool failed = (disk.no_header && at == 0) || fails();
 	disk.wrote = true;
-	/* what lies in one sector, as a header does, is written or not */
+	/* what is in one sector, like a header, is written as a whole or not at all */
 	if (failed && (draw(2) || at / SECTOR == (at + src.n - 1) / SECTOR))
 		return -EIO;
 	if (failed)
@@ -104,7 +104,7 @@ static int disk_pwrite(struct io *io, uint64_t at, struct view src)
 	return failed ? -ENOSPC : 0;
 }
 
-/* What a sync that fails has lost is still read, until it is written again or the disk is gone. */
+/* What a failed sync has lost can still be read, until it is written again or the power is cut. */
 static int failed_sync(void)
 {
 	disk.suspect = true;
@@ -230,8 +230,8 @@ static int judge(struct buf *b, struct scratch *s)
 	TRY(io_mem_open(&io, buf_view(b)));
 	int rc = frame_probe(io, &probed);
 	/*
-	 * Where only an empty root is left and bytes are behind it,
-	 * the frame is refused, not taken for empty.
+	 * If only an empty root is left, and bytes follow it, the
+	 * frame is refused rather than taken for empty.
 	 */
 	bool may_fail = empty_is_allowed();
 	if (rc < 0) {
@@ -251,7 +251,7 @@ static int judge(struct buf *b, struct scratch *s)
 	nopened++;
 	struct view after = io_mem_bytes(frame_io(f));
 	nrecovered += memcmp(after.p, b->p, min_u64(b->n, 87)) != 0;
-	/* Recovered for good: opened again it is the same, and it can be changed. */
+	/* It stays recovered: opened again, it is the same, and it can be changed. */
 	TRY(io_mem_open(&io, after));
 	frame_close(f);
 	TRY(frame_open_take(&f, io));
@@ -268,7 +268,7 @@ static int cut_power(struct scratch *s, unsigned count)
 	int rc = 0;
 	uint64_t boot = era_boot();
 	for (unsigned i = 0; rc == 0 && i < count; i++) {
-		/* what was proven on another disk counts for nothing */
+		/* what was verified on another disk does not count */
 		era_boot_set(boot + 2 * ++nboots);
 		build_disk(&b, buf_view(&disk.safe), disk.call, disk.ncalls);
 		rc = judge(&b, s);
@@ -284,9 +284,9 @@ struct story {
 	struct pipeline p;
 	uint8_t plain[MAX_SIZE + CHUNK];
 	uint32_t chunk;
-	bool failed;        /* a commit did since the last sync that did not */
+	bool failed;        /* a commit failed since the last sync that did not */
 	uint64_t size;
-	uint64_t kept; /* the least size since the last commit that was no part */
+	uint64_t kept; /* the least size since the last commit that was not partial */
 };
 
 static int try_put(struct story *t, uint32_t n)
@@ -307,7 +307,7 @@ static int try_put(struct story *t, uint32_t n)
 	if (rc == 0 && disk.forget && draw(4) == 0)
 		place.sum = 0;
 	uint64_t before = t->f->young.bytes;
-	(void)before; /* of an assert alone */
+	(void)before; /* used by an assert only */
 	if (rc == 0) {
 		frame_put(t->f, n, &place);
 		assert(t->f->young.bytes == before + packed.n);
@@ -316,7 +316,7 @@ static int try_put(struct story *t, uint32_t n)
 	return rc;
 }
 
-/* One that fails may be repeated, and has to be. */
+/* One that fails can be repeated, and has to be. */
 static int put(struct story *t, uint32_t n)
 {
 	int rc = try_put(t, n);
@@ -353,8 +353,8 @@ static int change(struct story *t)
 }
 
 /*
- * As the reference does when it writes: no fingerprint. It
- * is there for good, and cannot be told from others.
+ * As the reference library writes: without a fingerprint. It is
+ * synced, so it stays; nothing tells it from another such write.
  */
 static int by_another(struct story *t)
 {
@@ -374,7 +374,7 @@ static void expect(struct story *t, uint64_t size)
 	states[nstates++] = (struct state){sum_of(view_of(t->plain, size)), size};
 }
 
-/* Goes on from the state that is shown. */
+/* Continues from the state that the frame shows. */
 static int look(struct story *t)
 {
 	struct state st;
@@ -425,7 +425,7 @@ static int reopen(struct story *t)
 	return cut_power(t->s, 5);
 }
 
-/* A commit may fail where calls do. Then its state may be there, and the next one has it all. */
+/* A commit may fail if calls do. Then its state may be on the disk; the next commit includes it. */
 static int commit_done(struct story *t, int rc)
 {
 	if (rc < 0 && disk.fail) {
@@ -436,7 +436,7 @@ static int commit_done(struct story *t, int rc)
 	return rc;
 }
 
-/* As if chunk `missing` had not been put: what has come behind `kept` ends before it. */
+/* As if chunk `missing` had not been stored: what was added after `kept` ends before it. */
 static int commit_part(struct story *t, unsigned count)
 {
 	t->kept = frame_kept(t->f); /* a commit that failed counts */
@@ -453,8 +453,8 @@ static int commit_part(struct story *t, unsigned count)
 }
 
 /*
- * As if so many bytes had been put since the last sync, or in so many places that there was no room
- * to note them: no root is written before they are synced.
+ * As if so many bytes had been stored since the last sync, or in so many places, that there was no
+ * room to note them: no root is written before they are synced.
  */
 static void put_many(struct young *y)
 {
@@ -496,8 +496,8 @@ static int commit(struct story *t, unsigned count)
 }
 
 /*
- * The whole file system is synced, which the frame is not told of, and roots written until then
- * need no proof any more. With failed syncs before it, what they lost is lost.
+ * The whole file system is synced, which the frame is not told, and roots written until then need
+ * no verification any more. If syncs failed before, what they lost stays lost.
  */
 static int checkpoint(struct story *t, unsigned count)
 {
@@ -532,8 +532,8 @@ static int open_again(struct story *t)
 }
 
 /*
- * What was to be committed is given up, but for the header all of it is in the file. The process
- * that finds it so makes durable what it shows, and ends.
+ * The process is killed before a header is written; the rest of the commit is in the file. The next
+ * process makes durable what the file shows, and ends.
  */
 static int killed(struct story *t)
 {
@@ -685,7 +685,7 @@ int main(int argc, char **argv)
 	       done, nopened, nrecovered, ncompacted, nparts, ncheckpoints, disk.nfailed);
 	fflush(stdout);
 	if (rc < 0)
-		_exit(1); /* nobody tidies up after a failure */
+		_exit(1); /* nothing is cleaned up after a failure */
 	scratch_close(t->s);
 	mem_free(t);
 	forget_calls(disk.call, &disk.ncalls);

@@ -1,14 +1,14 @@
 /*
- * Damages a frame in memory in every way of a kind and reads it: nothing may
- * crash, and the sanitizers watch.
+ * Damages a frame in memory in all ways of one kind, and reads it each time. It
+ * must not crash; meant for a build with sanitizers.
  *
  *   frame_flip FILE flip FIRST LAST   one bit, then all bits, of each byte in the range
  *   frame_flip FILE cut               every length from 0 to whole, in steps near the ends
  *   frame_flip FILE random N SEED     N times a few random bytes
  *   frame_flip FILE pieces FIRST LAST one bit of each byte, and each 4 KiB is read by itself
  *
- * Prints how often the frame was refused, read as before, and read otherwise. Of pieces: how many
- * were refused, also by a frame that went back to an older root, and so on.
+ * Prints how often the frame was refused, had its old bytes, or other bytes; with `pieces`, how
+ * many pieces were refused (also by a frame that went back to an older root), and so on.
  */
 #include "frame/frame.h"
 #include "frame/npy_header.h"
@@ -28,7 +28,7 @@ static struct scratch *scratch;
 static uint64_t good;
 static unsigned refused, same, other;
 
-/* FNV, but by words: all that was read goes through it, thousands of times. */
+/* FNV by words, since all bytes go through it thousands of times. */
 static uint64_t fnv(uint64_t h, struct view v)
 {
 	size_t i = 0;
@@ -131,7 +131,7 @@ static void judge_piece(struct frame *f, uint64_t at, struct view want, uint64_t
 	}
 }
 
-/* The frame in `v` against the bytes that it had. */
+/* Compares the frame in `v` with the bytes that it had. */
 static void judge_pieces(struct view v, struct view want, uint64_t place)
 {
 	struct frame *f;

@@ -1,13 +1,13 @@
 /*
- * Hostile frames: whatever a file holds, opening it as a frame, reading, verifying and changing it
- * ends with bytes or with an error, and touches nothing else. Meant for a build with sanitizers.
- * All ways to read a block have to agree; what is put into a frame comes back, and what a commit
- * has written opens, without anything to recover.
+ * Hostile frames: whatever is in a file, opening it as a frame, reading, verifying and changing it
+ * gives bytes or an error, and touches nothing else. Meant for a build with sanitizers. All ways to
+ * read a block have to agree; what was stored in a frame is read back, and what a commit has
+ * written can be opened, with nothing to recover.
  *
  *   frame_fuzz SECONDS SEED FILE...
  *
  * tries the files as they are, then with changes; after most of them the checksums of root, chunk
- * and blocks are made right again, so that what was changed behind them is looked at (fuzz_loop.h).
+ * and blocks are made right again, so that the change itself is what is tested (fuzz_loop.h).
  * Built with clang as frame_fuzz_libfuzzer, libFuzzer drives the same function.
  */
 #include "base/sum.h"
@@ -61,7 +61,7 @@ static void try_metalayers(struct frame *f)
 		at += ndarray_locate(&array, at).len;
 }
 
-/* Some bytes of block i, in each way there is. `whole`: the block; NULL: it does not decode. */
+/* Reads parts of block i in all ways. `whole`: the block, or NULL if it cannot be decoded. */
 static void try_pieces(struct frame_chunk at, uint32_t i, const uint8_t *whole)
 {
 	const struct chunk *c = at.c;
@@ -154,7 +154,7 @@ static void try_reading(struct frame *f)
 
 /* ---- Changing ---- */
 
-/* What was put into the chunks; seed 0: something else is in it. */
+/* The seeds of what was stored in the chunks; 0: something else. */
 static uint64_t model[MODEL];
 
 static void forget(uint32_t n)
@@ -163,7 +163,7 @@ static void forget(uint32_t n)
 		model[n] = 0;
 }
 
-/* Bytes that compress well, hardly, or not at all. */
+/* Bytes that compress well, a little, or not at all. */
 static void fill(uint64_t seed, struct span to)
 {
 	uint64_t before = state;
@@ -213,7 +213,7 @@ static void put(struct frame *f, uint32_t n)
 	free(plain);
 }
 
-/* A stored chunk whose span has changed has to be put anew, which here makes it a hole. */
+/* A stored chunk whose length has changed has to be replaced: here, by a hole. */
 static void resize(struct frame *f, uint64_t to)
 {
 	uint32_t before = frame_nchunks(f);
@@ -247,7 +247,7 @@ static void check_model(struct frame *f)
 	}
 }
 
-/* The frame as another process opens it; NULL: the commit was refused. */
+/* The frame as another process would open it, or NULL if the commit was refused. */
 static struct frame *reopen(struct frame *f)
 {
 	struct frame *again;
@@ -293,7 +293,7 @@ static void change_once(struct frame *f)
 	}
 }
 
-/* Takes f. */
+/* Takes ownership of f. */
 static void try_changing(struct frame *f)
 {
 	memset(model, 0, sizeof model);
@@ -317,10 +317,10 @@ static void try_changing(struct frame *f)
 	frame_close(f);
 }
 
-/* Of held.h, for the next frame: one that is changed may find too little. */
+/* The bound of held.h for the next frame; one that is changed may find too little memory. */
 static uint64_t bound = UINT64_MAX;
 
-/* True: it opened. */
+/* Returns whether it could be opened. */
 static bool try_frame(struct view v)
 {
 	struct frame_info info;
@@ -358,7 +358,7 @@ static uint64_t awkward(uint64_t was)
 	return r < sizeof n / sizeof n[0] ? n[r] : was + next_random() % 9 - 4;
 }
 
-/* A number of the header, by its place: FORMAT.md 9.1. */
+/* Changes a number in the header: FORMAT.md 9.1 says where they are. */
 static void change_header(uint8_t *p, size_t n)
 {
 	static const struct {
@@ -390,7 +390,7 @@ static void change_bytes(uint8_t *p, size_t n)
 }
 
 /*
- * Makes the fingerprint of a root right, or says that another program wrote last. `at`: where the
+ * Makes the fingerprint of a root right, or as if another program had written last. `at`: where the
  * index begins.
  */
 static void seal(uint8_t *p, size_t len, size_t header_len, size_t at)
@@ -405,7 +405,7 @@ static void seal(uint8_t *p, size_t len, size_t header_len, size_t at)
 	trailer_set_fingerprint(r.tail, fp);
 }
 
-/* Makes the checksums right that a chunk may have of its head, and of its blocks if that parses. */
+/* Makes a chunk's checksums right, if it has any: of its head, and if that is valid, of blocks. */
 static void seal_blocks(struct span chunk)
 {
 	struct chunk c = {0};
@@ -425,7 +425,7 @@ static void seal_blocks(struct span chunk)
 	chunk_deinit(&c);
 }
 
-/* A number in a chunk's head, in its block offsets, or the length of a block's first stream. */
+/* Changes a number in a chunk's head or block offsets, or the length of a block's first stream. */
 static void change_chunk(struct span chunk)
 {
 	static const uint8_t place[] = {1, 2, 3, 16, 21, 22, 23, 24, 29, 30, 31};
@@ -446,8 +446,9 @@ static void change_chunk(struct span chunk)
 }
 
 /*
- * Changes a stored chunk of a frame whose index and note are plain copies, and makes the checksums
- * right that chunk and note have of it. `area`: where chunks are; `tail`: index and trailer.
+ * Changes a stored chunk of a frame whose index and note are not compressed, and makes its
+ * checksums in the chunk and in the note right. `area`: where chunks are; `tail`: index and
+ * trailer.
  */
 static void change_stored(struct span area, struct span tail)
 {
@@ -500,7 +501,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 size_t LLVMFuzzerMutate(uint8_t *p, size_t n, size_t room);
 size_t LLVMFuzzerCustomMutator(uint8_t *p, size_t n, size_t room, unsigned seed);
 
-/* What is random in a round hangs on its input alone. */
+/* All that is random depends on the input alone. */
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n)
 {
 	state = sum64(view_of(p, n)) | 1;

@@ -1,7 +1,7 @@
 /*
- * Writes the array of a .b2nd frame as an .npy file, piece by piece as
- * ndarray_locate says: frame_npy FILE > out.npy. STEP, if given, limits a piece, so that
- * pieces also start in the middle of what lies together.
+ * Writes the array of a .b2nd frame as an .npy file, in the pieces that ndarray_locate finds:
+ * frame_npy FILE [STEP] > out.npy. STEP is the longest piece, so that pieces also start in the
+ * middle of contiguous items.
  */
 #include "frame/frame.h"
 #include "frame/npy_header.h"

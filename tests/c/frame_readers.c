@@ -1,6 +1,7 @@
 /*
  * Many threads read one frame at once, each in its own order: frame_readers FILE
- * THREADS ROUNDS. All must see the bytes that one thread saw before. For the thread sanitizer too.
+ * THREADS ROUNDS. All must read the bytes that one thread read before. Also for the thread
+ * sanitizer.
  */
 #include "frame/frame.h"
 

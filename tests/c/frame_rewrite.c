@@ -1,5 +1,5 @@
 /*
- * A file that is rewritten at random, for ever: how large does it get?
+ * How large does a file get that is rewritten at random again and again?
  *
  *   frame_rewrite FILE MIB CHUNKSIZE TIMES PIPELINE SEED
  *
@@ -36,7 +36,7 @@ static uint64_t draw(uint64_t n)
 	return seed % n;
 }
 
-/* Bytes that compress more or less well, so that chunks differ in size. */
+/* Bytes that compress more or less, so that the sizes of chunks differ. */
 static void scribble(uint8_t *p, uint32_t n)
 {
 	unsigned bits = (unsigned)draw(8);

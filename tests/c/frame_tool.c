@@ -1,6 +1,6 @@
 /*
- * Changes a frame as the lines on standard input say, so that a test can
- * drive the library and compare with a model:
+ * Changes a frame by commands, a line each on standard input, so that a
+ * test can compare it with a model:
  *
  *   pipeline TEXT           for chunks from here on, and for create
  *   create FILE CHUNKSIZE   makes an empty frame
@@ -56,7 +56,7 @@ struct undo {
 	struct buf old;
 };
 
-/* An io that fails at will and forgets what was not synced. */
+/* An io whose calls fail when told to, and which can lose what was not synced. */
 static struct {
 	const struct io_ops *real;
 	struct io_ops ops;
@@ -126,7 +126,7 @@ static int fault_truncate(struct io *io, uint64_t size)
 	return fault.real->truncate(io, size);
 }
 
-/* Newest first; what lay behind the old end becomes zeros, as blocks that were never written. */
+/* Newest first; what was past the old end becomes zeros, like blocks that were never written. */
 static int undo_some(struct io *io, unsigned seed)
 {
 	static const uint8_t zeros[65536];
@@ -208,7 +208,7 @@ static int put_encoded(struct tool *t, uint32_t n, struct view plain)
 	return rc;
 }
 
-/* Chunk n with `data` from byte lo on, and `old` bytes of what it was; it is `len` long. */
+/* Replaces chunk n, of `len` bytes: `data` from byte lo on, the rest from its `old` bytes. */
 static int rewrite(struct tool *t, uint32_t n, uint32_t lo, struct view data)
 {
 	struct frame_span sp = frame_chunk_span(t->frame, n);
@@ -226,8 +226,8 @@ static int rewrite(struct tool *t, uint32_t n, uint32_t lo, struct view data)
 }
 
 /*
- * What the file system has to do around frame_resize: the short last chunk, old
- * and new, is read with the old span and stored again with the new one.
+ * As the file system does for frame_resize: the short last chunk, old and new,
+ * is read with the old length and stored again with the new one.
  */
 static int do_resize(struct tool *t, uint64_t size)
 {
@@ -243,7 +243,7 @@ static int do_resize(struct tool *t, uint64_t size)
 	int rc = holds ? frame_read_chunk(f, n, t->scratch, span_of(plain, was.len)) : 0;
 	if (rc == 0)
 		rc = frame_resize(f, size);
-	/* A failed put may be repeated: without it the frame must not be committed. */
+	/* A failed put can be repeated; without it, the frame must not be committed. */
 	for (int tries = 0; holds && (rc == 0 || tries) && tries < 3; tries++) {
 		rc = put_encoded(t, n, view_of(plain, frame_chunk_span(f, n).len));
 		if (rc == 0)
@@ -270,7 +270,7 @@ static int write_bytes(struct tool *t, uint64_t at, struct view v)
 }
 
 /*
- * By hand: sscanf looks for the end of the line each time, and lines may have millions of digits.
+ * Not by sscanf, which looks for the end of the line each time: it may have millions of digits.
  */
 static int hex_digit(char c)
 {

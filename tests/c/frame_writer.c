@@ -1,6 +1,6 @@
 /*
- * Space of a frame is filled while another thread changes the frame: frame_writer FILE ROUNDS.
- * All must be there at the end. For the thread sanitizer, mostly.
+ * Writes chunks into space of a frame while another thread changes the frame: frame_writer FILE
+ * ROUNDS. In the end all chunks must be there. Mainly for the thread sanitizer.
  */
 #include "frame/frame.h"
 

@@ -1,7 +1,7 @@
 /*
- * The loop of a fuzzer that runs without libFuzzer: files as they are, then with bytes changed at
- * random until the time is up. The seed of the round is printed when a signal ends the program; the
- * first round of a run has the seed that the run is given.
+ * The loop of a fuzzer that runs without libFuzzer: the files as they are, then with bytes changed
+ * at random, until the time is up. When a signal ends the program, the seed of the round is
+ * printed; the first round of a run uses the seed that the run was given.
  */
 #ifndef TESTS_FUZZ_LOOP_H
 #define TESTS_FUZZ_LOOP_H

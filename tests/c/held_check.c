@@ -1,5 +1,6 @@
 /*
- * What is refused since it is beyond the bound does not make others be refused meanwhile.
+ * A request for memory beyond the bound is refused, and does not cause others to be refused
+ * meanwhile.
  */
 #include "frame/held.h"
 

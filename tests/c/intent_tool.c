@@ -2,8 +2,8 @@
  * The records of the intent log, without a mount.
  *
  *   intent_tool list FILE           position:length of each record of the log in FILE
- *   intent_tool hostile N SEED      N records with random and with nearly right content
- *   intent_tool touched N SEED      N rounds of random ranges against a map of bytes
+ *   intent_tool hostile N SEED      N records with random or nearly valid content
+ *   intent_tool touched N SEED      N rounds of random ranges, compared with a map of bytes
  */
 #include "base/sum.h"
 #include "fs/intent/record.h"
@@ -107,7 +107,7 @@ static void is_as_made(const struct buf *b, const struct touched *t,
 	MUST(sum == r.bytes.n);
 }
 
-/* Whatever was accepted is inside its bounds. */
+/* A record that was accepted stays within its bounds. */
 static void is_sound(const struct intent_record *r)
 {
 	uint64_t sum = 0;
@@ -149,7 +149,7 @@ static void hostile(unsigned long rounds)
 		b.p[at] ^= (uint8_t)(1 + draw(255));
 		MUST(!accepts(&b, b.n)); /* hashes cover all of it */
 		b.p[at] = was;
-		/* Right hashes over a wrong number somewhere in head or table. */
+		/* Valid hashes, but a wrong number somewhere in the head or the table. */
 		at = 24 + draw(12 + 2 * t.n) * 8;
 		put_le64(b.p + at, draw(2) ? draw(1 << 21) : UINT64_MAX - draw(1 << 21));
 		sign(&b);

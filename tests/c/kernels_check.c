@@ -1,11 +1,11 @@
 /*
- * Every kernel of every level of this machine against the C version.
+ * Compares every kernel of every level of this machine with the C version.
  *
  *   kernels_check [seed]           compares; the first difference is printed and ends it
- *   kernels_check --bench [bytes]  the same calls timed, GB/s a level
+ *   kernels_check --bench [bytes]  times the same calls, in GB/s for each level
  *
- * The buffers of the candidate end, then start, at an unmapped page, so that
- * one byte too far is a fault and not luck. CPU_MASK limits the levels.
+ * The kernel's buffers end, then start, at an unmapped page, so that an access
+ * one byte too far is a fault. CPU_MASK limits the levels.
  */
 #include "codec/codecs/lz4_fast.h"
 #include "codec/kernels/kernels.h"
@@ -57,7 +57,7 @@ static void call_xor_scan(const struct kernels *k, size_t size, size_t n, const 
 static void call_xor_bytes(const struct kernels *k, size_t size, size_t n, const uint8_t *s,
 			   uint8_t *d)
 {
-	/* Neighbours, as delta has them: the operands overlap, and only n - 1 bytes are there. */
+	/* Neighbours, as in delta: the operands overlap, and there are only n - 1 bytes. */
 	if (n)
 		d[0] = s[0];
 	if (n > 1)
@@ -76,13 +76,13 @@ static void call_sum_scan(const struct kernels *k, size_t size, size_t n, const 
 	k->sum_scan(n, s, d);
 }
 
-/* Bytes at one of both ends; now and then there is too little room, or just enough. */
+/* Bytes at one of the two ends; now and then there is too little room, or just enough. */
 static void call_put_codes(const struct kernels *k, size_t size, size_t n, const uint8_t *s,
 			   uint8_t *d)
 {
 	uint64_t code[256];
 	size_t literals = n % 3 ? n / 2 : n;
-	size_t room = n % 5 ? n : n * 3 / 4; /* codes have six bits in the mean */
+	size_t room = n % 5 ? n : n * 3 / 4; /* codes have six bits on average */
 	uint8_t *end[4];
 	if (literals >= 6) {
 		for (uint32_t i = 0; i < 256; i++) {
@@ -110,7 +110,7 @@ static void call_put_lz4(const struct kernels *k, size_t size, size_t n, const u
 	memset(d + len, (int)len, n - (size_t)len);
 }
 
-/* Of some bytes, few of them frequent, and of up to 32 Ki. */
+/* Of up to 32 Ki bytes, a few values of which are frequent. */
 static void call_entropy(const struct kernels *k, size_t size, size_t n, const uint8_t *s,
 			 uint8_t *d)
 {
@@ -146,8 +146,8 @@ static const struct subject {
 
 struct arena {
 	uint8_t *src, *dst; /* fenced */
-	uint8_t *data;      /* what goes in */
-	uint8_t *want;      /* what C makes of it */
+	uint8_t *data;      /* the input */
+	uint8_t *want;      /* the result of the C version */
 	uint64_t seed;
 };
 
@@ -289,7 +289,7 @@ int main(int argc, char **argv)
 			unsigned level = cpu_levels[l].features;
 			struct kernels k;
 			if ((level & have) != level || (masked && !level))
-				continue; /* a mask leaves out C, which is held against itself */
+				continue; /* a mask leaves out C, or it would meet itself */
 			kernels_init(&k, level);
 			if (!memcmp(&k, &before, sizeof k))
 				continue; /* the level adds nothing */

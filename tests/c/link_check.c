@@ -1,6 +1,6 @@
 /*
- * A name that a request gives back to its inode, while a lookup finds that it was gone, stays with
- * the inode.
+ * A name that a request gives back to its inode stays with the inode, although a lookup has found
+ * meanwhile that it was gone.
  */
 #include "fs/inode/inode.h"
 
@@ -23,7 +23,7 @@ static void give_back(void)
 	inode_link_remove(t, n, inodes_root(t), "b");
 }
 
-/* In the place of the library's. */
+/* Replaces the C library's. */
 int fstatat(int dir, const char *restrict name, struct stat *restrict st, int flags)
 {
 	if (flags & AT_EMPTY_PATH)

@@ -1,7 +1,7 @@
 /*
- * Lists of missing ranges (missing.h) beside a map of all places: random additions and mendings.
- * As long as a list has not been full it is exact; it never names too little. The same while others
- * have all memory that is for long lists (lists.h). `missing_check SEED`.
+ * Compares lists of missing ranges (missing.h) with a map of all places, while ranges are added and
+ * removed at random. A list is exact as long as it has not been full, and never leaves out a range.
+ * The same while others use all the memory for long lists (lists.h). `missing_check SEED`.
  */
 #include "base/bytes.h"
 #include "fs/dirty/lists.h"
@@ -48,7 +48,7 @@ static void compare(const struct missing *m, bool exact, unsigned step)
 	check(missing_first(m) <= first, "the first byte comes too late", step);
 }
 
-/* `longest`: of the ranges; short ones fill a list, which has room for so many. */
+/* `longest`: the longest range; a list of short ones gets full, with `room` of them. */
 static void story(unsigned steps, uint32_t longest, uint32_t room)
 {
 	struct missing m = {0};

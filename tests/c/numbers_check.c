@@ -1,10 +1,10 @@
 /*
- * Lists of numbers (numbers.h) beside a plain array: random changes, of which some find no memory.
- * What they take is counted to the byte, and all given back. `numbers_check SEED`.
+ * Compares lists of numbers (numbers.h) with a plain array, after random changes, some of which get
+ * no memory. Their memory is counted to the byte, and all of it is freed. `numbers_check SEED`.
  */
 #include "base/buf.h"
 
-/* Those of numbers.c: they may fail, fill what they give, and watch the bytes behind it. */
+/* Used by numbers.c: they can fail, fill what they allocate, and check the bytes after it. */
 #define mem_realloc watched_realloc
 #define mem_free watched_free
 static void *watched_realloc(void *p, size_t size);
@@ -27,7 +27,7 @@ struct block {
 
 static uint64_t model[MOST];
 static uint64_t live; /* bytes that were given */
-static uint32_t fails; /* one call in so many finds no memory; 0: none */
+static uint32_t fails; /* one call in so many gets no memory; 0: none fails */
 static unsigned step;
 
 static uint32_t below(uint32_t n)
@@ -97,7 +97,7 @@ static void compare(const struct numbers *a, uint32_t n)
 	check(nsame == a->nsame, "the number of folded pages");
 }
 
-/* A number of numbers: any, or one where something ends or begins. */
+/* How many numbers: any, or where something begins or ends. */
 static uint32_t some_size(uint32_t n)
 {
 	switch (below(6)) {
@@ -144,7 +144,7 @@ static void reserve(struct numbers *a, uint32_t n)
 	fails = usual;
 }
 
-/* As folding is asked for: a page whose numbers are all equal. */
+/* As a caller folds: a page whose numbers are all equal. */
 static void fold(struct numbers *a, uint32_t n)
 {
 	uint32_t i = below(n) / NUMBERS_PAGE * NUMBERS_PAGE, number = below(3);
@@ -196,7 +196,7 @@ static void story(unsigned steps)
 	check(!live && !held_bytes(), "something is left");
 }
 
-/* A file that is loaded gets no more than there may be; one that is written to gets all. */
+/* A file that is loaded gets no memory beyond the bound; one that is written to gets any. */
 static void bounded(bool loading)
 {
 	struct numbers a = {.loading = loading};

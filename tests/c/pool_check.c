@@ -1,10 +1,10 @@
 /*
- * The worker pool (pool.h): the order of its lanes, what runs at its end, whom signals are for, and
- * a system that gives fewer threads than were asked for.
+ * The worker pool (pool.h): the order of its lanes, what still runs when it is closed, that workers
+ * receive no signals, and a system that allows fewer threads than were asked for.
  */
 #include <pthread.h>
 
-/* Those of pool.c: the first may fail, and each thread that it makes is to be joined. */
+/* Used by pool.c: the first can fail, and each thread that it creates has to be joined. */
 static int counted_create(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 static int counted_join(pthread_t, void **);
 #define pthread_create counted_create
@@ -21,15 +21,15 @@ static int counted_join(pthread_t, void **);
 
 #define JOBS 8
 
-static unsigned threads_left = 1000; /* so many more can be made */
+static unsigned threads_left = 1000; /* so many more can be created */
 static unsigned threads;             /* that have not been joined */
 static atomic_uint nrun;
 static sem_t begun, go_on;
 
 struct numbered {
 	struct pool_job job;
-	unsigned when; /* it was the so many-th that ran, from 1 on */
-	bool masked;   /* no signal comes to its thread */
+	unsigned when; /* its place in the order in which jobs ran, from 1 on */
+	bool masked;   /* its thread receives no signals */
 };
 
 static struct numbered job[JOBS];
@@ -100,7 +100,7 @@ static void lanes(void)
 	check(!sigismember(&now, SIGTERM), "signals are for this thread");
 }
 
-/* Each finds an empty lane, and a worker that waits. */
+/* Each job comes into an empty lane, while a worker is waiting. */
 static void one_by_one(void)
 {
 	struct pool *p;
@@ -111,7 +111,7 @@ static void one_by_one(void)
 		pool_submit(p, &job[i].job, i & 2 ? POOL_LATER : POOL_SOON);
 		sem_wait(&begun);
 		sem_post(&go_on);
-		usleep(1000); /* so that the worker sleeps again, mostly */
+		usleep(1000); /* so that the worker usually sleeps again */
 	}
 	pool_close(p);
 }

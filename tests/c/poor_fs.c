@@ -1,17 +1,18 @@
 /*
- * A file system that can little: SOURCE, shown at MOUNTPOINT without hard links, attributes,
- * renames with flags, setting one time alone, a word on how many blocks a file takes, and lasting
- * inode numbers, which libfuse gives in the order of lookups. As FAT and NTFS do, it may have names
- * of more than 255 bytes: whatever is called "long" gets one.
+ * A poor file system: SOURCE, shown at MOUNTPOINT without hard links, extended attributes, renames
+ * with flags, setting just one of the times, the number of blocks of a file, and permanent inode
+ * numbers: libfuse numbers files as they are looked up. Like FAT and NTFS, it may have names of
+ * more than 255 bytes: whatever is called "long" gets one.
  *
- * With "links" behind these it has hard links, and the numbers of SOURCE. But as libfuse has it,
- * each name is a file, and what was opened by one of them fails when that is gone.
+ * With the further argument "links", it has hard links and the inode numbers of SOURCE. But for
+ * libfuse each name is a file of its own, and a file that was opened by one of its names fails once
+ * that name is gone.
  *
- * With "locks" behind these, owners can be set, and locks of files are those of SOURCE: two such
- * file systems of one directory are to their users what a network's file system is to two machines.
+ * With "locks", owners can be set, and file locks are those of SOURCE: two such mounts of one
+ * directory are to their users what a network file system is to two machines.
  *
- * With "slow" behind these, opening a file takes a while, as it does where a disk or a network is
- * waited for. At its end it prints how many files were being opened at a time.
+ * With "slow", opening a file takes a while, as if a disk or a network had to be waited for. At its
+ * end it prints how many files were being opened at the same time.
  */
 #define FUSE_USE_VERSION 31
 #include <dirent.h>
@@ -31,7 +32,7 @@
 static int source;
 static bool links, slow;
 static _Atomic unsigned opening, opened_at_a_time;
-static char too_long[TOO_LONG + sizeof ".b2frame"]; /* x, and as often as that */
+static char too_long[TOO_LONG + sizeof ".b2frame"]; /* "x", as often as there is room */
 
 static int result(long rc)
 {
@@ -160,7 +161,7 @@ static int poor_chmod(const char *path, mode_t mode, struct fuse_file_info *fi)
 	return result(fchmodat(source, relative(path), mode, 0));
 }
 
-/* As libfuse 2 has it: one time alone is ignored. */
+/* As with libfuse 2: setting just one time is ignored. */
 static int poor_utimens(const char *path, const struct timespec t[2], struct fuse_file_info *fi)
 {
 	(void)fi;

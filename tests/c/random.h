@@ -1,4 +1,4 @@
-/* Numbers that the same seed gives again; the state is never 0. */
+/* Pseudo-random numbers: the same for the same seed. The state is never 0. */
 #ifndef TESTS_RANDOM_H
 #define TESTS_RANDOM_H
 
@@ -15,7 +15,7 @@ static uint64_t next_random(void)
 	return state * 0x2545F4914F6CDD1Du >> 16;
 }
 
-/* Of the bytes alone: what is random in a fuzzer's round must hang on its input. */
+/* By the bytes alone: all that is random in a fuzzer's round must depend on its input. */
 static inline void seed_by(const uint8_t *p, size_t n)
 {
 	state = 1 + n;

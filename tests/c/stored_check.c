@@ -1,7 +1,7 @@
 /*
- * A chunk at the end of a file, though more bytes may belong to it: its head is loaded whatever
- * length is guessed for it, and a chunk that is cut off is not. Its blocks are compared with their
- * checksums a step at a time, however long they are.
+ * The head of a chunk at the end of a file is loaded, whatever length is guessed for the chunk; a
+ * chunk that is cut off is refused. Its blocks are compared with their checksums in steps, however
+ * long they are.
  */
 #include "base/buf.h"
 #include "codec/scratch.h"
@@ -63,7 +63,7 @@ static void look(struct scratch *s, struct view src)
 	buf_free(&bytes);
 }
 
-/* Bytes in memory, and the longest read of them. */
+/* A file in memory, which notes the longest read. */
 struct watched {
 	struct io io;
 	struct view bytes;

@@ -1,14 +1,14 @@
 /*
- * The own reader of Zstandard against the library's.
+ * Compares our reader of Zstandard with the library's.
  *
  *   unzstd_check SECONDS SEED [FILE...]
  *
- * tries lengths next to limits with each kind of bytes, then random mixtures of them or pieces of
- * the files; frames of our writer and of all levels of the library, with random blocks. What is
- * read and written ends, or begins, at a page that is not mapped. Plain frames must be read, frames
- * with changed bytes refused, or give what the library gives. The front of a frame by itself has
- * the same bytes, and is read wherever all of it is. Says "no reader" where the processor
- * has none.
+ * tries lengths near limits with each kind of bytes, then random mixtures of them or pieces of the
+ * files, in frames by our encoder and by all levels of the library, with random blocks. Source and
+ * result end, or begin, at a page that is not mapped. Plain frames must be decoded; frames with
+ * changed bytes must be refused, or give what the library gives. The front of a frame has the same
+ * bytes when it is decoded by itself, and can be decoded whenever the whole can. Prints "no reader"
+ * if there is none for the processor.
  */
 #include "base/buf.h"
 #include "codec/kernels/cpu.h"
@@ -58,14 +58,14 @@ static uint8_t *place(uint8_t *area, size_t n, bool at_end)
 	return at_end ? area + ROOM - n : area;
 }
 
-/* Into dst, of which the first `front` bytes are wanted. */
+/* Decodes into dst; only the first `front` bytes are wanted. */
 static bool read_front(struct view src, struct span dst, size_t front)
 {
 	memset(dst.p, 0xA5, dst.n);
 	return kernels.get_zstd(&reader, src, dst, front);
 }
 
-/* True: taken. want.p is NULL where nobody knows. */
+/* Returns whether it was decoded. want.p: NULL if the result is not known. */
 static bool try_frame(struct view frame, struct view want)
 {
 	bool at_end = below(4) != 0;
@@ -75,7 +75,7 @@ static bool try_frame(struct view frame, struct view want)
 	size_t front = below(want.n + 1);
 	memcpy(from, frame.p, frame.n);
 	if (!read_front(src, dst, want.n)) {
-		(void)read_front(src, dst, front); /* what is wrong may be behind it */
+		(void)read_front(src, dst, front); /* the error may be after it */
 		return false;
 	}
 	if (!want.p && ZSTD_decompressDCtx(dctx, expected, want.n, frame.p, frame.n) != want.n)
@@ -91,7 +91,7 @@ static bool try_frame(struct view frame, struct view want)
 	return true;
 }
 
-/* The library's, of any level; blocks end where it is told to. */
+/* A frame by the library, of any level, whose blocks end at random places. */
 static size_t library_frame(struct view src, struct span dst)
 {
 	ZSTD_CCtx_reset(cctx, ZSTD_reset_session_and_parameters);
@@ -173,7 +173,7 @@ static void try_bytes(const uint8_t *bytes, size_t n)
 	try_changed(view_of(frame, (size_t)len), n);
 }
 
-/* A piece of a file, mostly as a filter leaves it. */
+/* A piece of a file, usually after a filter. */
 static size_t piece(uint8_t *bytes, size_t n)
 {
 	struct view v = files[below(nfiles)];

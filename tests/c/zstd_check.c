@@ -1,12 +1,12 @@
 /*
- * Frames of zstd_fast against the library's decoder.
+ * What zstd_fast encodes, the library must decode.
  *
  *   zstd_check SECONDS SEED
  *
- * tries lengths next to limits with each kind of bytes, then random mixtures of them, with random
- * cuts and too little room. What is read and written lies in allocations of exactly its size. The
- * same bytes must come of the kernels in C and of the best ones, whatever was encoded before.
- * Built with clang as zstd_fuzz, libFuzzer brings the streams.
+ * tries lengths near limits with each kind of bytes, then random mixtures of them, with random cuts
+ * and too little room. Source and result are in allocations of exactly their size. The kernels in C
+ * and the best ones must give the same bytes, whatever was encoded before. Built with clang as
+ * zstd_fuzz, it gets its input from libFuzzer.
  */
 #include "codec/kernels/cpu.h"
 #include "codec/zstd/count.h"
@@ -29,10 +29,10 @@ static void fail(const char *what, size_t n, uint64_t seed)
 }
 
 /*
- * Which forms of literals and of tables were written: the format's numbers, those of tables for
- * numbers of literals, offsets and matches. A form that never occurs is one that nothing tests.
+ * Which forms of literals, and of tables for lengths of literals, offsets and lengths of matches,
+ * have been written, by their numbers in the format. A form that never occurs would not be tested.
  */
-#define ROUNDS_FOR_FORMS 1000 /* one is missing after the sweep now and then, not after ten */
+#define ROUNDS_FOR_FORMS 1000 /* sometimes one is missing after the sweep, never after ten */
 enum { LITERAL_FORMS, TABLE_FORMS, ALL_FORMS = TABLE_FORMS + ZSTD_KINDS };
 static unsigned long seen[ALL_FORMS][4];
 
@@ -49,7 +49,7 @@ static size_t literals_length(const uint8_t *p)
 	return head + (form == ZSTD_LITERALS_RLE ? 1 : n);
 }
 
-/* Of a frame that the library has read; eight bytes behind it can be read. */
+/* Of a frame that the library has decoded; eight bytes after it can be read. */
 static void note_forms(const uint8_t *p)
 {
 	static const unsigned wide[4] = {1, 2, 4, 8};
@@ -69,7 +69,7 @@ static void note_forms(const uint8_t *p)
 	} while (!(block & 1));
 }
 
-/* Of the plain kernels, and of the best ones. */
+/* Of the kernels in C, and of the best ones. */
 static struct zstd_work *works[2];
 static struct kernels kernels[2];
 
@@ -78,7 +78,7 @@ static unsigned long coded;
 
 static int level;
 
-/* The payload has its exact room, and comes back. */
+/* The payload is encoded in room of exactly its size, and decoded again. */
 static size_t encode(int i, struct view src, const struct cuts *cuts, struct span dst)
 {
 	uint8_t *back = exact(src.n);
@@ -137,7 +137,7 @@ static void try_stream(const uint8_t *bytes, size_t n)
 	try_cut(bytes, n, &cuts);
 }
 
-/* Pieces that are alike: the second one can use the tables of the first. */
+/* Similar pieces: the second one can use the tables of the first. */
 static void alike(uint8_t *bytes)
 {
 	static const enum kind kinds[] = {SKEWED, WORDS, STEEP, COPY};
@@ -150,8 +150,9 @@ static void alike(uint8_t *bytes)
 }
 
 /*
- * A piece, and its parts again, with one byte behind each: the only literal of the second piece. A
- * search that leaps misses a part now and then; nothing else makes such literals.
+ * A piece, then its parts again, each followed by the same byte, which is the only literal of the
+ * second piece. As the search leaps, it misses a part now and then; nothing else makes such
+ * literals.
  */
 #define MARKED_TRIES 20
 static void marked(uint8_t *bytes)
@@ -180,7 +181,7 @@ static void huge(uint8_t *bytes)
 	try_cut(bytes, all, &(struct cuts){.parts = 1});
 }
 
-/* Half of the bytes, those that are counted (zstd/count.h), do not show what the others are. */
+/* The half of the bytes that is counted (zstd/count.h) is unlike the other half. */
 static void unlike(uint8_t *bytes)
 {
 	const size_t n = 64000;

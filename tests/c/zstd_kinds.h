@@ -1,4 +1,4 @@
-/* Random bytes of kinds that Zstandard treats differently: for checks of both directions. */
+/* Random bytes of kinds that Zstandard treats differently, to check encoder and decoder. */
 #ifndef TESTS_ZSTD_KINDS_H
 #define TESTS_ZSTD_KINDS_H
 
@@ -32,7 +32,7 @@ static void copy_from(uint8_t *p, size_t at, size_t n, size_t back)
 		p[i] = back && i >= back ? p[i - back] : (uint8_t)next_random();
 }
 
-/* n bytes of a kind behind `at` others. */
+/* n bytes of a kind, after `at` others. */
 static void fill(uint8_t *p, size_t at, size_t n, enum kind kind)
 {
 	static const char *const word[] = {"the ",   "frame ",   "of ", "a file ",
@@ -64,7 +64,7 @@ static void fill(uint8_t *p, size_t at, size_t n, enum kind kind)
 		}
 }
 
-/* Mostly a short one, `longest` at most. */
+/* Usually short, at most `longest`. */
 static size_t random_length(size_t longest)
 {
 	size_t most = below(8) ? 70000 : longest;
@@ -81,7 +81,7 @@ static void mixture(uint8_t *p, size_t n)
 	}
 }
 
-/* Tries short lengths, and those next to limits, with each kind of bytes. */
+/* Tries short lengths, and lengths near limits, with each kind of bytes. */
 static void sweep(uint8_t *p, void (*try_bytes)(const uint8_t *p, size_t n))
 {
 	static const size_t around[] = {1023,  4095,   16383,  65535, 65791,
