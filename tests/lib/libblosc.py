@@ -1,8 +1,8 @@
-"""The reference library as an oracle: what it makes of a frame, and frames that it writes.
+"""The reference library as an oracle: how it reads a frame, and frames that it writes.
 
-Its own defects (FORMAT.md 18) are kept out: at most two filters, block sizes that
-are multiples of the typesize, delta only on whole words, one thread, and no
-schunk[:] of frames whose chunks differ in size (that ends the process).
+Its own defects (FORMAT.md 18) are avoided: at most two filters, block sizes that are
+multiples of the typesize, delta only on whole words, one thread, and no schunk[:] of
+frames whose chunks differ in size (that ends the process).
 """
 
 import json
@@ -41,12 +41,12 @@ def open_frame(path, mode="r"):
 
 
 def chunk_bytes(schunk):
-    """All bytes, chunk by chunk: a tail shorter than an item is in it too."""
+    """All bytes, chunk by chunk, including a tail that is shorter than an item."""
     return b"".join(schunk.decompress_chunk(i) for i in range(schunk.nchunks))
 
 
 def whole_frame(path):
-    """The bytes of a frame, chunk by chunk. Every metalayer is read, too."""
+    """The bytes of a frame, chunk by chunk; reads every metalayer as well."""
     schunk = open_frame(path)
     for name in list(schunk.meta):
         assert schunk.meta[name] is not None
@@ -88,7 +88,7 @@ def slice_is_trusted(schunk, lo, hi, heads=None):
 
 
 def check(path, expect, rng):
-    """The frame at `path` opens in the reference and holds `expect`, however it is asked."""
+    """The reference opens the frame at `path`, and reads `expect` from it in every way."""
     schunk = open_frame(path)
     assert schunk.nbytes == len(expect)
     assert chunk_bytes(schunk) == expect
@@ -117,7 +117,7 @@ def check(path, expect, rng):
 
 
 class Writer:
-    """Builds a frame with the reference, and knows its chunks as plain bytes beside it."""
+    """Builds a frame with the reference, and remembers the plain bytes of its chunks."""
 
     def __init__(self, path, shape):
         lossy = F.TRUNC_PREC in shape["filters"]
@@ -163,7 +163,7 @@ class Writer:
         del self.chunks[at]
 
     def bytes(self):
-        """What the frame holds. A lossy pipeline's answer is the reference's own."""
+        """The content of the frame; with a lossy pipeline, as the reference reads it."""
         return chunk_bytes(self.schunk) if self.lossy else b"".join(self.chunks)
 
 

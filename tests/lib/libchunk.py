@@ -1,5 +1,5 @@
-"""Stored chunks and headers of frames, taken apart by FORMAT.md: what we wrote is what it
-says."""
+"""Stored chunks and headers of frames, parsed as FORMAT.md says, to check what we have
+written."""
 
 import ctypes
 import ctypes.util
@@ -44,7 +44,7 @@ class Chunk:
         return self.raw[self.starts[i] : ends[i]]
 
     def check(self):
-        """The table is there and right."""
+        """The table of checksums exists and is right."""
         assert self.table
         last = self.starts[0] - 4
         assert struct.unpack_from("<I", self.raw, last)[0] == xxh3(self.raw[:last]) & 0xFFFFFFFF
@@ -53,25 +53,25 @@ class Chunk:
 
 
 def longest(n):
-    """What a chunk of so many bytes may have: FORMAT.md 3.9, in blocks of 16 KiB of items."""
+    """The longest stored form of so many bytes: FORMAT.md 3.9, in blocks of 16 KiB of items."""
     blocks = -(-n // (16384 - 255))
     return n + 32 if blocks < 2 else n + 40 + 12 * blocks
 
 
 def is_stored(raw):
-    """Its bytes are there as they are: a plain copy, or blocks of them."""
+    """Its bytes are stored as they are: as a plain copy, or in plain blocks."""
     nbytes, _, cbytes = struct.unpack_from("<III", raw, 4)
     return bool(raw[2] & 2) or cbytes > nbytes
 
 
 def head_with_sums(raw):
-    """The head of a chunk that has a table; nothing if it has none."""
+    """The head of a chunk with a table of checksums; empty if there is none."""
     chunk = Chunk(raw)
     return chunk.raw[: chunk.starts[0]] if chunk.table else b""
 
 
 def chunk_sum(raw):
-    """What a root has of a stored chunk."""
+    """The checksum of a stored chunk in the root."""
     head = head_with_sums(raw)
     return xxh3(head) | 1 if head else xxh3(raw) & ~1
 

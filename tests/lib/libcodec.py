@@ -1,4 +1,4 @@
-"""The codec layer behind a pipe: codec_tool of tests/c as a Python object."""
+"""The codec layer by a pipe: codec_tool of tests/c as a Python object."""
 
 import os
 import struct
@@ -13,7 +13,7 @@ EBADMSG, ENOTSUP, EINVAL = -74, -95, -22
 
 
 class Refused(Exception):
-    """The codec said no: its errno and its words."""
+    """The codec refused: its errno and its reason."""
 
     def __init__(self, rc, why):
         super().__init__(f"{rc}: {why}")
@@ -62,7 +62,7 @@ class Tool:
         return self.ask("d", "", chunk, item=item)
 
     def blocks(self, chunk, item=0):
-        """Header and offsets as they are asked for, then every block alone, last first."""
+        """Header and offsets as the parser asks for them, then each block by itself, last first."""
         return self.ask("b", "", chunk, item=item)
 
     def both(self, chunk, item=0):
@@ -71,7 +71,7 @@ class Tool:
         return whole
 
     def patch(self, text, chunk, edits, item=0):
-        """Other bytes for runs of blocks, [(first, number, bytes)]; None: not possible."""
+        """Replaces runs of blocks, [(first, number, bytes)]; None if that is not possible."""
         tail = b"".join(struct.pack("<II", first, n) + new for first, n, new in edits)
         return self.ask("w", text, chunk + tail, item=item)
 

@@ -20,13 +20,13 @@ def compress(*args, code=0, **how):
 
 
 def extracted(frames, plain):
-    """What cframe extract makes of frames, without a word."""
+    """What cframe extract makes of frames; it must print nothing."""
     assert cframe("extract", "-C", plain, frames) == ""
     return plain
 
 
 def fill(top):
-    """Files of all kinds and of lengths around chunks and blocks; links; holes."""
+    """Files of all kinds, of lengths near those of chunks and blocks; links; holes."""
     (top / "sub/deep").mkdir(parents=True)
     (top / "big").write_bytes(DATA)
     for kind in KINDS:
@@ -64,7 +64,7 @@ def as_nobody(*paths):
     return {"user": 65534, "group": 65534, "extra_groups": []}
 
 
-# end a program that does not say otherwise; SIGUSR1 and 2 tell a batch job of its time limit
+# end a program by default; SIGUSR1 and 2 tell a batch job of its time limit
 ENDING = [
     signal.SIGINT,
     signal.SIGTERM,
@@ -79,11 +79,11 @@ ENDING = [
 
 
 def start(*args):
-    """cframe compress, on its way, slowly."""
+    """Starts a cframe compress that takes its time."""
     return subprocess.Popen(
         [CFRAME, "compress", "--codec=zstd", "--level=9", *args],
         stderr=-1,
         text=True,
-        # who started the tests in the background may have had it ignored, and that is kept
+        # it may be ignored if the tests run in the background, and children inherit that
         preexec_fn=lambda: [signal.signal(s, signal.SIG_DFL) for s in ENDING],
     )

@@ -1,4 +1,4 @@
-"""Changes of a file that old content, on its way into the kernel's page cache, must not cover."""
+"""Changes of a file, which old content on its way into the kernel's page cache must not hide."""
 
 import os
 import threading
@@ -7,7 +7,7 @@ from libfault import Fault
 from libmount import wait_until
 
 PAGE = 4096
-NEW = b"new." * (PAGE // 4)  # a whole page, of which the kernel needs nothing first
+NEW = b"new." * (PAGE // 4)  # a whole page, which the kernel need not read first
 
 
 def write(path):
@@ -34,7 +34,7 @@ CHANGES = {
 
 
 def change_waits(fault, change, path, begin):
-    """A change of a file waits while content of before, which `begin` has sent, is on its way."""
+    """A change of a file waits while old content, which `begin` has sent, is on its way."""
     changer = threading.Thread(target=change, args=[path])
     fault.set(1, Fault.STORE, how=Fault.WAIT)
     try:
@@ -50,7 +50,7 @@ def change_waits(fault, change, path, begin):
 
 
 def assert_changed(m, fd, new):
-    """The descriptor of the file f and the next mount show it as it was changed."""
+    """The descriptor of the file f, and the next mount, show the change."""
     assert os.fstat(fd).st_size == len(new)
     assert os.pread(fd, len(new) + PAGE, 0) == new
     os.close(fd)

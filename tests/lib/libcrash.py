@@ -1,7 +1,7 @@
-"""What crash tests share: a random story of a directory that knows what may be there after a crash,
-and a look at what is there.
+"""Shared by crash tests: a random story in a directory, which knows what may be there after a
+crash, and a look at what is there.
 
-A file may hold any content that it had since its last sync. What was not synced reaches the daemon
+A file may have any content that it had since its last sync. What was not synced reaches the daemon
 page by page, in any order, unless each write is a request of its own (O_DIRECT): then contents are
 whole.
 """
@@ -236,7 +236,7 @@ class Story:
         self.emptied = os.open(path, os.O_RDWR | os.O_TRUNC | self.direct)
 
     def place(self):
-        """A range, at a border of chunks or anywhere."""
+        """A range, at a chunk border or anywhere."""
         unit = self.rng.choice([1, PAGE, 1 << 16])
         at = self.rng.randrange(self.limit) // unit * unit
         return at, min(self.rng.randrange(1, COPY_MOST // unit + 2) * unit, self.limit - at)
@@ -317,7 +317,7 @@ class Story:
             self.close_one(*self.slots.pop(slot))
 
     def run(self, steps, dead):
-        """Goes on until the daemon is gone, or `steps` are done. `dead`() tells
+        """Continues until the daemon is gone, or `steps` are done. `dead`() tells
         whether errors are expected."""
         try:
             for _ in range(steps):
@@ -327,14 +327,14 @@ class Story:
                 raise
 
     def drop(self):
-        """After a crash: no descriptor is worth anything."""
+        """After a crash: forgets all descriptors."""
         for fd, _ in self.slots.values():
             with contextlib.suppress(OSError):
                 os.close(fd)
         self.slots = {}
 
     def judge(self, found):
-        """`found`: {name: (inode number, bytes)}. Is that what may be there? Goes on from it."""
+        """Checks that `found`, {name: (inode number, bytes)}, may be there; continues from it."""
         if self.volatile:
             found = {n.removesuffix(".b2frame"): got for n, got in found.items()}
         states = [self.names] if self.unfinished is None else [self.names, self.unfinished]

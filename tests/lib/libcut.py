@@ -1,4 +1,4 @@
-"""What tests of power cuts share: a mount whose calls are recorded, disks built of what was
+"""Shared by tests of power cuts: a mount whose calls are recorded, disks built from what was
 recorded (tests/c/crash_record.c, crash_replay.c), and files whose fsyncs go through the intent log.
 
 CFRAMEFS_SEED chooses other stories.
@@ -20,7 +20,7 @@ CONTENT, SYNCED, NAMES_SYNCED = 5, 6, 7  # tests/c/crash_trace.h
 
 
 def traced(mount, work, options):
-    """A mount whose calls are recorded, and where."""
+    """A mount whose calls are recorded, and the path of the record."""
     trace = work / "trace"
     trace.write_bytes(b"")
     argv = preloaded("crash_record", mount(start=False).argv, CRASH_RECORD=trace)
@@ -43,7 +43,7 @@ def replay(trace, states, *args):
 
 @dataclass
 class File:
-    """An open file of the mount, and what it should hold."""
+    """An open file of the mount, and its expected content."""
 
     name: str
     fd: int
@@ -51,7 +51,7 @@ class File:
     inode: int
 
 
-# What happens between the small writes and the fsync of a step, each as often as it stands here.
+# What happens between the small writes and the fsync of a step, as often as it is listed.
 ACTIONS = [
     "truncate",
     "reopen",
@@ -101,7 +101,7 @@ class Scattered:
         self.mark(SYNCED, file)
 
     def commit(self, file):
-        """Closing a descriptor commits what the log does not have yet, though not durably."""
+        """Closing a descriptor commits what is not in the log yet, but not durably."""
         os.close(os.dup(file.fd))
 
     def reopen(self, file):
@@ -109,7 +109,7 @@ class Scattered:
         file.fd = os.open(self.top / file.name, os.O_RDWR | os.O_DIRECT)
 
     def after_kill(self):
-        """Goes on from what a mount shows after the daemon of the one before it was killed."""
+        """Continues from what a mount shows after the daemon of the previous one was killed."""
         for file in self.files:
             with contextlib.suppress(OSError):
                 os.close(file.fd)

@@ -1,4 +1,4 @@
-"""Bytes to write, made from a seed, of kinds that compress differently; and digests."""
+"""Bytes to write, of kinds that compress differently, generated from a seed; and digests."""
 
 import array
 import functools
@@ -42,7 +42,7 @@ def runs(rng, size):
 
 @functools.lru_cache(maxsize=8)  # many tests begin with the same file
 def blob(seed, size, kind):
-    """`size` bytes of a kind; the same for the same arguments, for ever."""
+    """`size` bytes of a kind; always the same for the same arguments."""
     rng = random.Random(f"{seed} {kind}")
     if kind == "zeros":
         return bytes(size)

@@ -1,5 +1,5 @@
-"""Libraries of tests/c that are loaded before a daemon's own calls; one of them lets calls on the
-backing directory fail as a test says (fault_inject.c)."""
+"""Libraries of tests/c that are preloaded into a daemon; one of them makes calls on the backing
+directory fail when a test says so (fault_inject.c)."""
 
 import ctypes
 import errno
@@ -21,7 +21,7 @@ def preloaded(library, argv, **variables):
 
 
 class Control(ctypes.Structure):
-    """In step with tests/c/fault_inject.c."""
+    """The same as in tests/c/fault_inject.c."""
 
     _fields_ = [
         ("left", ctypes.c_int64),
@@ -37,24 +37,24 @@ class Control(ctypes.Structure):
 
 
 class Fault:
-    """Lets the n-th backing call of a kind fail, in a daemon that starts from now on."""
+    """Makes the n-th backing call of a kind fail, in a daemon that is started later."""
 
     READ, WRITE, SPACE, SYNC, NAME, OPEN, FSYNC = 1, 2, 4, 8, 16, 32, 64
-    OLD_KERNEL = 128  # no call: it clears set-id bits itself
-    MEMORY = 256  # the daemon's own; not where it is sanitized
-    STORE = 512  # into the kernel's page cache, unasked
+    OLD_KERNEL = 128  # no call: as if it cleared set-id bits itself
+    MEMORY = 256  # the daemon's own; not in sanitized builds
+    STORE = 512  # what it puts into the kernel's page cache by itself
     ACCESS = 1024  # faccessat
     LIST = 2048  # readdir
     STAT = 4096  # fstatat
-    LATE_GUARD = 8192  # no call: the guard takes its time to become one
+    LATE_GUARD = 8192  # no call: the guard waits before it becomes one
     XATTR = 16384  # setxattr, fsetxattr
     SYNCFS = 32768
     FSTAT = 65536  # fstat, and statx of a descriptor
     CHANGE = WRITE | SPACE | SYNC | NAME  # what is on the disk
-    # How, instead of an error. WAIT: until such calls count no more; WRONG: a read's bytes are;
+    # `how`, instead of an error. WAIT: until such calls no longer count; WRONG: a read's bytes are;
     # DONE: an error, though it was done.
     SHORT, KILL, WAIT, WRONG, DONE = 1, 2, 3, 4, 5
-    THEN_WAIT = 2  # forever: the later ones do not fail, but wait
+    THEN_WAIT = 2  # `forever`: later calls do not fail, but wait
 
     def __init__(self, m, path):
         path.write_bytes(bytes(mmap.PAGESIZE))
@@ -64,7 +64,7 @@ class Fault:
         m.argv = preloaded("fault_inject", m.argv, FAULT_INJECT=path)
 
     def set(self, n, calls=0, error=errno.ENOSPC, forever=0, how=0, lose=0):
-        """The n-th call from now on; 0: none. What came before is forgotten."""
+        """The n-th call from now on fails; 0: none does. Forgets earlier ones."""
         self.stop()
         self.control.hits, self.control.last = 0, b""
         self.control.error, self.control.forever, self.control.lose = error, forever, lose
@@ -73,7 +73,7 @@ class Fault:
         self.control.left = n
 
     def stop(self):
-        """No more from now on; what came is still told."""
+        """Nothing fails from now on; what failed can still be asked for."""
         self.control.left = 0
 
     def came(self):
@@ -84,6 +84,6 @@ class Fault:
         return self.control.last.decode()
 
     def off(self):
-        """The next daemon has none of this."""
+        """The next daemon is started without it."""
         self.set(0)
         self.m.argv = self.plain

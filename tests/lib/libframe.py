@@ -1,5 +1,5 @@
-"""The frame layer behind a pipe: frame_tool of tests/c as a Python object, its model, and what the
-reference makes of its frames."""
+"""The frame layer by a pipe: frame_tool of tests/c as a Python object, its model, and how the
+reference reads its frames."""
 
 import os
 import random
@@ -72,7 +72,7 @@ def check_reference(path, expect, seed=0):
 
 
 def lengths(raw):
-    """(header_len, cbytes, frame_len, trailer_len) of a frame, by its own bytes."""
+    """(header_len, cbytes, frame_len, trailer_len), read from the bytes of a frame."""
     frame_len = int.from_bytes(raw[16:24], "big")
     return (
         int.from_bytes(raw[11:15], "big"),
@@ -175,7 +175,7 @@ def index_of_blocks(block, nblocks, chunk=0):
 
 
 def index_of_bytes(block, *entries):
-    """In blocks that no item need fit, each a stream of plain bytes."""
+    """In blocks that need not be a multiple of an item, each a stream of plain bytes."""
     raw = b"".join(struct.pack("<Q", e) for e in entries)
     parts = [raw[at : at + block] for at in range(0, len(raw), block)]
     starts = [32 + 4 * len(parts) + (4 + block) * n for n in range(len(parts))]

@@ -1,4 +1,4 @@
-"""What tests of a full disk share: a mount over a small one, and what may be in a file that did not
+"""Shared by tests of a full disk: a mount over a small disk, and what may be in a file that did not
 fit."""
 
 import contextlib
@@ -37,9 +37,9 @@ def small(mount, root, request):
 
 
 def fill(m, leave):
-    """A file beside the frames that takes all space but so much."""
+    """A file beside the frames that leaves just so much space."""
     free = os.statvfs(m.backing)
-    # without a buffer: what the daemon takes meanwhile would have its last bytes fail in close
+    # unbuffered, or its last bytes would fail in close, as the daemon takes space meanwhile
     with open(m.backing / "filler", "wb", buffering=0) as f, contextlib.suppress(OSError):
         f.write(bytes(max(0, free.f_bavail * free.f_bsize - leave)))
 
@@ -51,14 +51,14 @@ def outcome(call, *args):
 
 
 def put(fd, data, offset=0):
-    """Everything, or the error that ends it."""
+    """Writes all of it, or raises the error that prevents that."""
     done = 0
     while done < len(data):
         done += os.pwrite(fd, data[done : done + 65536], offset + done)
 
 
 def put_direct(fd, data, offset=0):
-    """The same past the kernel's cache, by pages."""
+    """The same with O_DIRECT, by pages."""
     with mmap.mmap(-1, len(data)) as room:
         room[:] = data
         for done in range(0, len(data), 65536):
@@ -66,7 +66,7 @@ def put_direct(fd, data, offset=0):
 
 
 def mixed(got, *versions):
-    """True when each page is that of one of the versions, or was not written yet."""
+    """True if each page is that of one of the versions, or was not written yet."""
     for at in range(0, len(got), 4096):
         page = got[at : at + 4096]
         if not any(

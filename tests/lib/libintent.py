@@ -1,4 +1,4 @@
-"""What tests of the intent log share: a mount whose log is ahead of its frames; its records."""
+"""Shared by tests of the intent log: a mount whose log is ahead of its frames; its records."""
 
 import contextlib
 import os
@@ -29,7 +29,7 @@ def patch(fd, model, seed, count=80):
 
 
 def made(m, name="a", size=4 << 20, seed=1):
-    """A file that is durable as it is, and its bytes."""
+    """A durable file, and its bytes."""
     data = blob(seed, size, "text")
     (m.mnt / name).write_bytes(data)
     fd = os.open(m.mnt / name, os.O_RDWR)
@@ -57,15 +57,15 @@ def records(path):
 
 
 def generation(path):
-    """The log's generation: that of its first record, even if that is needed no more."""
+    """The log's generation: that of its first record, even if that is no longer needed."""
     return struct.unpack_from("<Q", path.read_bytes(), 32)[0]
 
 
 def crash(m, *fds):
-    """SIGKILL; the descriptors of the dead mount are of no use any more."""
+    """SIGKILL; closes the descriptors of the dead mount."""
     m.kill()
     for fd in fds:
-        with contextlib.suppress(OSError):  # closing asks the daemon
+        with contextlib.suppress(OSError):  # the daemon is asked, and is gone
             os.close(fd)
 
 

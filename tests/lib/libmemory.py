@@ -1,4 +1,4 @@
-"""How much memory a daemon took."""
+"""How much memory a daemon takes."""
 
 import re
 
@@ -11,7 +11,7 @@ def _status(m, field):
 
 
 def peak(m):
-    """Most bytes of memory that the daemon ever had."""
+    """The most memory that the daemon ever had, in bytes."""
     return _status(m, "VmHWM")
 
 

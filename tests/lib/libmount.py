@@ -21,7 +21,7 @@ CFRAME = BUILD / "tools/cframe/cframe"
 SUSPECT = re.compile(
     r"cframefs: (error|warning)|^fuse: |[Aa]ssert|Sanitizer|runtime error:|SUMMARY:"
 )
-# A sanitized daemon is slower; so is everything that waits for one.
+# How many times slower a sanitized daemon is, and all that waits for it.
 SLOWNESS = float(os.environ.get("CFRAMEFS_TEST_SLOWNESS") or 1)
 
 # A new daemon gets a SIGTERM when the test process dies, so that a crashed test leaves no mount. By
@@ -53,8 +53,8 @@ def is_mounted(path):
 
 
 def abort_connection(device):
-    """The last resort: every request on a connection fails now, also one that
-    its own daemon waits for."""
+    """The last resort: all requests on a connection fail, even one that its
+    own daemon is waiting for."""
     control = Path("/sys/fs/fuse/connections")
     ours = not any(control.iterdir())  # not mounted yet
     if ours:
@@ -195,7 +195,7 @@ class Mount:
         return self
 
     def unmount(self, code=0):
-        """Unmounts as a user does, and holds the daemon to a clean end."""
+        """Unmounts as a user does; the daemon must end cleanly."""
 
         def done():
             got = umount(self.mnt)
@@ -277,7 +277,7 @@ class Mount:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def need_custom_io(self):
-        """For what the flags of requests decide, which not every libfuse lets the daemon see."""
+        """For tests that depend on the flags of requests, which not every libfuse passes on."""
         if "the kernel will ask before each write" in self.log_text():
             pytest.skip("this libfuse lets nobody in between")
 
@@ -287,7 +287,7 @@ class Mount:
         return self
 
     def expect_log(self, pattern, seconds=5):
-        """This log line must come, and may."""
+        """This log line is allowed, and must come."""
         self.allow(pattern)
         rx = re.compile(pattern)
         return wait_until(

@@ -1,4 +1,4 @@
-"""System calls that Python's os module does not have, and calls made as somebody else."""
+"""System calls that Python's os module lacks, and calls made as another user."""
 
 import contextlib
 import ctypes
@@ -14,7 +14,7 @@ AT_SYMLINK_FOLLOW = 0x400
 RENAME_NOREPLACE, RENAME_EXCHANGE, RENAME_WHITEOUT = 1, 2, 4
 KEEP_SIZE, PUNCH_HOLE, COLLAPSE_RANGE, ZERO_RANGE = 1, 2, 8, 16
 NOBODY = 65534
-# What a daemon may log when it has no descriptor left; libfuse wants one for each new thread.
+# What a daemon may log when it has no descriptors left; libfuse needs one for each new thread.
 NONE_IS_LEFT = (
     "too many open files",
     "fuse: failed to open /dev/fuse",
@@ -51,7 +51,7 @@ def write_out(fd):
 
 
 def link_descriptor(fd, new):
-    """A name for the file behind a descriptor."""
+    """Gives the file of a descriptor a name."""
     _check(
         _libc.linkat(
             AT_FDCWD,
@@ -150,7 +150,7 @@ class Dir:
 
 
 def error_of(call, *args, **kw):
-    """The errno's name that a call fails with; None when it succeeds."""
+    """The name of the errno with which a call fails; None if it succeeds."""
     try:
         call(*args, **kw)
     except OSError as error:

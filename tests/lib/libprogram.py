@@ -1,4 +1,4 @@
-"""Running ordinary programs, and saying what they said when they fail, or that one is missing."""
+"""Runs ordinary programs; shows their output if they fail, and says so if one is missing."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from libmount import SLOWNESS
 
 
 def run(*command, timeout=300, **kw):
-    """Runs a program to its end; its output when it succeeds, a failed test when not."""
+    """Runs a program to its end, and returns its output. If it fails, so does the test."""
     got = subprocess.run(
         [str(word) for word in command],
         capture_output=True,

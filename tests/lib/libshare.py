@@ -1,5 +1,5 @@
-"""What tests of programs beside a mount share: frames that the reference library writes and reads
-behind it, its locks, and calls that have to wait for them."""
+"""Shared by tests of programs beside a mount: frames that the reference library reads and writes in
+the backing directory, its locks, and calls that have to wait for them."""
 
 import fcntl
 import os

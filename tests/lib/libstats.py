@@ -1,4 +1,4 @@
-"""The statistics of a mount, and by how much they move."""
+"""The statistics of a mount, and by how much they change."""
 
 import json
 import os

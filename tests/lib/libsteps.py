@@ -1,5 +1,5 @@
-"""Steps played on a file of a mount and on the bytes that it must hold, which the mount shows then
-and the reference library reads."""
+"""Steps on a file of a mount, and the bytes that it must then have, in the mount and for the
+reference library."""
 
 import os
 import random
@@ -64,7 +64,7 @@ def blank(model, at, size):
 
 
 def perform(path, script):
-    """Plays steps on a file of the mount; returns what it must hold."""
+    """Performs steps on a file of the mount; returns what it must contain."""
     model = bytearray()
     fd = os.open(path, os.O_CREAT | os.O_RDWR)
     for what, at, size, kind in script:

@@ -1,4 +1,4 @@
-"""Trees of files, and the commands that make one of another."""
+"""Trees of files, and commands that make one from another."""
 
 import contextlib
 import os

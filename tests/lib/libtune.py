@@ -1,4 +1,4 @@
-"""The tuner behind a pipe: tune_tool of tests/c as a Python object."""
+"""The tuner by a pipe: tune_tool of tests/c as a Python object."""
 
 import struct
 import subprocess

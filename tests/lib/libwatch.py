@@ -1,4 +1,4 @@
-"""The watchdog: when a test takes too long, show where everybody stands, then end the daemons."""
+"""The watchdog: if a test takes too long, it shows where all threads are, then ends the daemons."""
 
 import contextlib
 import faulthandler
