@@ -104,7 +104,8 @@ def test_the_options_of_help_are_offered():
     assert len(mount) > 15 and set(mount) < set(offered("cframefs -o "))
     assert offered("cframefs store mnt -o level=3,tun") == ["3,tune="]
     assert offered("cframefs -o n") == ["noatime", "nosuid"]
-    assert offered("cframefs -") == sorted(["-f", "-d", "-h", "--help", "-V", "--version", "-o"])
+    words = ["-f", "-d", "-h", "--help", "-V", "--version", "-o", "--recompress"]
+    assert offered("cframefs -") == sorted(words)
     commands = re.findall(r"^  (\w+)  ", help_of(CFRAME), re.MULTILINE)
     assert set(commands) < set(offered("cframe ")) and "tune" in commands
     assert offered("cframe help comp") == ["compress"]

@@ -7,6 +7,8 @@
 #include "base/fd.h"
 #include "base/log.h"
 #include "codec/versions.h"
+#include "fs/background/keeper.h"
+#include "fs/background/recompress.h"
 #include "fs/backing/claim.h"
 #include "fs/backing/mounts.h"
 #include "fs/ops/ops.h"
@@ -15,6 +17,7 @@
 #include "fs/session/stopper.h"
 #include "fs/stats.h"
 
+#include <inttypes.h>
 #include <linux/magic.h>
 #include <malloc.h>
 #include <signal.h>
@@ -254,7 +257,7 @@ static void block_signals(void)
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 }
 
-static int run(const struct options *o, int pipe)
+static void prepare(const struct options *o)
 {
 	block_signals();
 	/*
@@ -267,9 +270,14 @@ static int run(const struct options *o, int pipe)
 	mallopt(M_TRIM_THRESHOLD, 4 << 20);
 	umask(0); /* the kernel has applied the caller's */
 	log_init(o->debug ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, LOG_SINK_STDERR);
+}
 
+static int run(const struct options *o, int pipe)
+{
 	struct announce a = {pipe, o->foreground, o->mountpoint};
 	struct fs fs;
+
+	prepare(o);
 	fs_init(&fs, o);
 	guard_start();
 	int rc = fs_open(&fs);
@@ -321,6 +329,30 @@ static int flush_output(void)
 	return -EIO;
 }
 
+static int recompress(const struct options *o)
+{
+	struct recompress_totals t = {0};
+	struct fs fs;
+
+	prepare(o);
+	fs_init(&fs, o);
+	int rc = fs_open(&fs);
+	if (rc >= 0) {
+		recompress_all(&fs, &t);
+		rc = keeper_commit_all(&fs);
+	}
+	fs_close(&fs);
+	if (rc < 0)
+		return rc;
+	printf("%" PRIu64 " file%s: %" PRIu64 " -> %" PRIu64 " (%.1f %%)\n", t.files,
+	       t.files == 1 ? "" : "s", t.before, t.after,
+	       t.before ? 100 * (double)t.after / (double)t.before : 100);
+	if (t.stopped)
+		log_tell("stopped before all files were done: run it again to go on");
+	TRY(flush_output());
+	return t.failed || t.stopped ? -EIO : 0;
+}
+
 static int obey(struct options *o)
 {
 	if (o->help || o->version) {
@@ -332,6 +364,8 @@ static int obey(struct options *o)
 	}
 	if (o->remount)
 		return remount(o);
+	if (o->recompress_all)
+		return recompress(o);
 	TRY(check_places(o));
 	TRY(judge_writable(o));
 	return o->foreground ? run(o, -1) : daemonize(o);

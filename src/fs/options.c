@@ -260,12 +260,27 @@ const char *options_path_error(int error)
 	}
 }
 
+static int judge_backing(struct parse *p, int argc, char **argv)
+{
+	struct options *o = &p->o;
+
+	if (argc != 1)
+		return refuse(p, "argument", "--recompress", "is for one BACKING directory");
+	if (o->read_only)
+		return refuse(p, "argument", "--recompress", "writes, which -o ro forbids");
+	o->backing = realpath(argv[0], NULL);
+	return o->backing ? 0
+			  : refuse(p, "backing directory", argv[0], options_path_error(errno));
+}
+
 static int judge_paths(struct parse *p, int argc, char **argv)
 {
 	struct options *o = &p->o;
 	static const char *const amiss[] = {"BACKING and MOUNTPOINT are missing",
 					    "MOUNTPOINT is missing", NULL, "too many arguments"};
 
+	if (o->recompress_all)
+		return judge_backing(p, argc, argv);
 	if (argc != 2) {
 		snprintf(p->why.text, sizeof p->why.text, "%s; see --help",
 			 amiss[argc < 3 ? argc : 3]);
@@ -308,7 +323,7 @@ static int refuse_argument(struct parse *p, const char *word)
 
 	if (optopt == 'o')
 		return refuse(p, "argument", letter, "needs options");
-	if (optopt && optopt != 'h' && optopt != 'V') /* not these: they come from --help=x */
+	if (optopt && !strchr("hVR", optopt)) /* not these: they come from --help=x */
 		return refuse(p, "argument", letter, "unknown; see --help");
 	bool dashes = strncmp(word, "--", 2) == 0;
 	struct view name = dashes ? view_of(word + 2, strcspn(word + 2, "=")) : view_of("", 0);
@@ -320,7 +335,10 @@ static int refuse_argument(struct parse *p, const char *word)
 static int parse_all(struct parse *p, int argc, char **argv)
 {
 	static const struct option long_options[] = {
-		{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {0}};
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
+		{"recompress", no_argument, NULL, 'R'},
+		{0}};
 	int c;
 
 	opterr = 0;
@@ -330,6 +348,7 @@ static int parse_all(struct parse *p, int argc, char **argv)
 		case 'd': p->o.debug = p->o.foreground = true; break;
 		case 'h': p->o.help = true; break;
 		case 'V': p->o.version = true; break;
+		case 'R': p->o.recompress_all = true; break;
 		case 's': break; /* mount(8) passes it on: sloppy */
 		case 'o': TRY(parse_list(p, optarg)); break;
 		default:
@@ -379,9 +398,11 @@ void options_free(struct options *o)
 void options_help(void)
 {
 	printf("usage: cframefs BACKING MOUNTPOINT [-f] [-d] [-o OPTION[,OPTION...]]\n"
+	       "       cframefs --recompress BACKING [-d] [-o OPTION[,OPTION...]]\n"
 	       "Mounts a directory of Blosc2 frames as plain files, for reading and writing.\n\n"
 	       "  -f             stay in the foreground, log to stderr\n"
 	       "  -d             the same, with debug messages\n"
+	       "  --recompress   mount nothing: make all files as small as recompress=idle would\n"
 	       "  -h, --help     show this help\n"
 	       "  -V, --version  show the versions of cframefs and its libraries\n\n"
 	       "Example: mkdir store files; cframefs store files; cp data files/; umount files\n\n"

@@ -19,6 +19,7 @@ struct options {
 	bool read_only; /* -o ro */
 	bool nonempty;  /* mount even over another mount */
 	bool remount;   /* -o remount: change the flags of a live mount, then leave */
+	bool recompress_all; /* --recompress: without a mount; `mountpoint` is NULL */
 	const char *own; /* the last one meant for neither mount(8) nor the kernel; or NULL */
 
 	struct settings settings; /* of new files and rewritten chunks         */

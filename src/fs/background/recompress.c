@@ -7,8 +7,12 @@
 #include "fs/file/open.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
+#include "fs/session/stopper.h"
 #include "fs/stats.h"
 
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
@@ -45,6 +49,7 @@ struct known {
 
 struct recompress {
 	struct fs *fs;
+	struct recompress_totals *all; /* of recompress_all; NULL: there is a thread */
 	pthread_t thread;
 	struct waker waker;
 
@@ -53,6 +58,17 @@ struct recompress {
 	uint64_t requests;       /* how many there had been when the mount was idle last */
 	struct known *known;
 };
+
+/* True: one of the stopper's signals is pending. */
+static bool is_asked_to_end(void)
+{
+	sigset_t pending, ending;
+
+	stopper_signals(&ending);
+	sigpending(&pending);
+	sigandset(&pending, &pending, &ending);
+	return !sigisemptyset(&pending);
+}
 
 /* True: there was a request, or written data waits to be stored. */
 static bool is_used(struct recompress *r)
@@ -63,12 +79,16 @@ static bool is_used(struct recompress *r)
 static bool must_stop(void *ctx)
 {
 	struct recompress *r = ctx;
-	return waker_stopped(&r->waker) || is_used(r);
+	return r->all ? is_asked_to_end() : waker_stopped(&r->waker) || is_used(r);
 }
 
 /* False, here and below: the thread shall end. */
 static bool wait_idle(struct recompress *r)
 {
+	if (r->all) {
+		r->all->stopped = is_asked_to_end();
+		return !r->all->stopped;
+	}
 	while (is_used(r)) {
 		r->requests = stats_requests(r->sums);
 		if (!waker_sleep_for(&r->waker, r->fs->opt.recompress))
@@ -137,7 +157,7 @@ static bool is_cold(const struct recompress *r, const struct stat *st)
 	 * An mtime in the future was set, or is from another clock: it says nothing, and may stay
 	 * so.
 	 */
-	return age < 0 || age >= COLD * r->fs->opt.recompress;
+	return r->all || age < 0 || age >= COLD * r->fs->opt.recompress;
 }
 
 static bool has_room(const struct fs *fs)
@@ -185,13 +205,17 @@ static int work_on(struct recompress *r, struct inode *n, const struct stat *fou
 	struct file *f;
 
 	TRY(file_get(r->fs, n, O_RDWR, &f));
-	struct recompress_job job = {.file = f, .next = *next, .stop = must_stop, .ctx = r};
+	struct recompress_job job = {.file = f,
+				     .next = *next,
+				     .pool = r->all ? r->fs->pool : NULL,
+				     .stop = must_stop,
+				     .ctx = r};
 	int rc = judge(f, found);
 	if (rc == 0)
 		rc = recompress_file(&job);
 	*next = job.next;
 	if (rc > 0 && !recompress_leave_mark(f))
-		rc = -ENOTSUP; /* remember it in memory instead */
+		note_known(r, found);
 	if (recompress_was_overtaken(f))
 		rc = -ESTALE;
 	file_put(r->fs, n);
@@ -204,10 +228,35 @@ static bool is_temporary(int rc)
 	return rc == -EAGAIN || rc == -ESTALE || err_is_full(rc) || rc == -ENOMEM || rc == -EMFILE;
 }
 
-static bool work_on_all(struct recompress *r, struct inode *n, const struct entry *e)
+/* Where nobody has asked for it now, only damage is worth a line. */
+static void tell_failure(const struct recompress *r, const struct entry *e, int rc)
+{
+	char text[ERR_TEXT_MAX];
+
+	if (rc == -EBADMSG || rc == -EIO || (r->all && rc != -EPERM))
+		log_warn("%s: not recompressed: %s", e->backing, err_text(rc, text));
+	else
+		log_debug("%s: not recompressed: %s", e->backing, err_text(rc, text));
+}
+
+static void count(struct recompress_totals *t, int dir, const struct entry *e, int rc)
+{
+	struct stat now;
+
+	if (rc == -EPERM || fstatat(dir, e->backing, &now, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	t->files++;
+	t->failed += rc < 0;
+	uint64_t before = (uint64_t)e->st.st_blocks * 512, after = (uint64_t)now.st_blocks * 512;
+	t->before += before;
+	t->after += after;
+	if (after < before)
+		log_info("%s: %" PRIu64 " -> %" PRIu64, e->backing, before, after);
+}
+
+static bool work_on_all(struct recompress *r, int dir, struct inode *n, const struct entry *e)
 {
 	uint32_t next = 0;
-	char text[ERR_TEXT_MAX];
 	int rc = 0;
 
 	while (rc == 0) {
@@ -217,10 +266,10 @@ static bool work_on_all(struct recompress *r, struct inode *n, const struct entr
 	}
 	if (rc < 0 && !is_temporary(rc))
 		note_known(r, &e->st);
-	if (rc == -EBADMSG || rc == -EIO)
-		log_warn("%s: not recompressed: %s", e->backing, err_text(rc, text));
-	else if (rc < 0)
-		log_debug("%s: not recompressed: %s", e->backing, err_text(rc, text));
+	if (rc < 0)
+		tell_failure(r, e, rc);
+	if (r->all)
+		count(r->all, dir, e, rc);
 	return true;
 }
 
@@ -274,7 +323,7 @@ static bool look_at_file(struct recompress *r, const struct folder *in, struct e
 		return true;
 	struct inode *n = enter(r, in, e);
 	if (n) {
-		go_on = work_on_all(r, n, e);
+		go_on = work_on_all(r, in->fd, n, e);
 		inode_put(r->fs->inodes, n, 1);
 	}
 	return go_on;
@@ -339,6 +388,16 @@ static void *recompress_main(void *arg)
 			break;
 	}
 	return NULL;
+}
+
+void recompress_all(struct fs *fs, struct recompress_totals *t)
+{
+	struct recompress r = {.fs = fs, .all = t};
+	struct folder root = {inodes_root(fs->inodes), fs->backing.root, 0};
+
+	*t = (struct recompress_totals){0};
+	(void)look_in(&r, &root);
+	forget_known(&r);
 }
 
 static void recompress_free(struct recompress *r)

@@ -1,5 +1,6 @@
 #include "fs/background/recompress_file.h"
 
+#include "base/container.h"
 #include "codec/codec.h"
 #include "fs/file/discard.h"
 #include "fs/file/share.h"
@@ -216,6 +217,70 @@ static uint32_t count(struct file *f)
 	return n;
 }
 
+/* Chunks that are tried at the same time. */
+struct round {
+	struct file *f;
+	pthread_mutex_t lock; /* for what follows */
+	pthread_cond_t landed;
+	unsigned left;     /* chunks in progress                     */
+	uint64_t replaced; /* stored bytes                           */
+	int rc;            /* the first failure                      */
+};
+
+#define ROUND_MOST 64
+
+struct attempt {
+	struct pool_job job;
+	struct round *round;
+	uint32_t n;
+};
+
+static void attempt_run(struct pool_job *job)
+{
+	struct attempt *a = CONTAINER_OF(job, struct attempt, job);
+	struct round *r = a->round;
+	ssize_t rc = try_chunk(r->f, a->n);
+
+	pthread_mutex_lock(&r->lock);
+	if (rc > 0)
+		r->replaced += (uint64_t)rc;
+	else if (rc < 0 && !r->rc)
+		r->rc = (int)rc;
+	if (--r->left == 0)
+		pthread_cond_signal(&r->landed);
+	pthread_mutex_unlock(&r->lock);
+}
+
+/*
+ * Tries chunk j->next and, with a pool, one for each of its workers, `stride` apart; j->next
+ * becomes the last of them. Adds the stored bytes of those that were replaced to *replaced.
+ */
+static int try_round(struct recompress_job *j, uint32_t stride, uint32_t end, uint64_t *replaced)
+{
+	uint64_t most = j->pool ? min_u64(max_u64(pool_size(j->pool), 1), ROUND_MOST) : 1;
+	struct round r = {.f = j->file,
+			  .lock = PTHREAD_MUTEX_INITIALIZER,
+			  .landed = PTHREAD_COND_INITIALIZER};
+	struct attempt attempts[ROUND_MOST];
+
+	unsigned n = r.left = (unsigned)min_u64(most, ceil_div(end - j->next, stride));
+	for (unsigned i = 0; i < n; i++) {
+		attempts[i] = (struct attempt){{attempt_run, NULL}, &r, j->next + i * stride};
+		if (j->pool)
+			pool_submit(j->pool, &attempts[i].job, POOL_LATER);
+		else
+			attempt_run(&attempts[i].job);
+	}
+	pthread_mutex_lock(&r.lock);
+	while (r.left)
+		pthread_cond_wait(&r.landed, &r.lock);
+	pthread_mutex_unlock(&r.lock);
+	*replaced += r.replaced;
+	if (r.rc == 0)
+		j->next += (n - 1) * stride;
+	return r.rc;
+}
+
 static void tell_frame(struct file *f, void (*set)(struct frame *, bool), bool on)
 {
 	pthread_rwlock_wrlock(&f->lock);
@@ -246,14 +311,14 @@ static int go_through(struct recompress_job *j)
 	struct file *f = j->file;
 	uint32_t n = count(f), stride = 1;
 	uint64_t waiting = 0;
-	ssize_t rc = 0;
+	int rc = 0;
 
 	while (j->next < n && !j->stop(j->ctx)) {
-		rc = try_chunk(f, j->next);
+		uint64_t before = waiting;
+		rc = try_round(j, stride, n, &waiting);
 		if (rc < 0)
 			break;
-		waiting += (uint64_t)rc;
-		stride = rc > 0 ? 1 : (uint32_t)min_u64(2 * stride, STRIDE_MOST);
+		stride = waiting > before ? 1 : (uint32_t)min_u64(2 * stride, STRIDE_MOST);
 		j->next = (uint32_t)min_u64((uint64_t)j->next + stride, UINT32_MAX);
 		if (waiting >= BATCH) {
 			TRY(commit(f)); /* frees the replaced chunks' space for the next ones */
@@ -264,7 +329,7 @@ static int go_through(struct recompress_job *j)
 		return finish(j, waiting);
 	if (waiting)
 		TRY(commit(f));
-	return rc < 0 ? (int)rc : 0;
+	return rc < 0 ? rc : 0;
 }
 
 int recompress_file(struct recompress_job *j)

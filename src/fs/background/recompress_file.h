@@ -17,6 +17,7 @@ void recompress_mark(const struct stat *st, char text[static RECOMPRESS_MARK_MAX
 struct recompress_job {
 	struct file *file; /* writable */
 	uint32_t next;     /* the chunk to go on with */
+	struct pool *pool; /* its workers share the chunks; NULL: the calling thread has them all */
 	bool (*stop)(void *ctx); /* called between chunks; true: stop */
 	void *ctx;
 };

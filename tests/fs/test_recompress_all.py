@@ -1,0 +1,181 @@
+"""cframefs --recompress: all files get as small as they can, without a mount, and nothing else
+about them changes."""
+
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from libblosc import chunk_bytes, open_frame
+from libdata import blob
+from libintent import SLOW, crash, log_of, made, patch, records
+from libmount import DAEMON, SLOWNESS, is_mounted, wait_until
+from libprogram import attempt, one_line_refusal
+
+OPTIONS = "chunksize=64K,blocksize=16K,codec=lz4,commit=1"
+TOTALS = re.compile(r"(\d+) files?: (\d+) -> (\d+) \((\d+\.\d) %\)\n")
+
+
+def used(path):
+    return os.stat(path).st_blocks * 512
+
+
+def recompress(m, *more):
+    got = attempt(DAEMON, "--recompress", m.backing, *more, timeout=300 * SLOWNESS)
+    assert got.returncode == 0, got
+    return [int(n) for n in TOTALS.fullmatch(got.stdout).groups()[:3]]
+
+
+def attributes(path):
+    st = os.stat(path)
+    return st.st_ino, st.st_mode, st.st_uid, st.st_gid, st.st_nlink, st.st_mtime_ns
+
+
+def test_all_files_get_smaller(mount, blosc2):
+    """Young ones, too, below directories, with two names, with holes, with pieces of many kinds,
+    and what a log that was never synced keeps in vain."""
+    m = mount(OPTIONS)
+    files = {
+        "long": blob(1, 2_345_678, "text"),
+        "d/e/deep": blob(2, 300_001, "text"),
+        "mixed": blob(3, 200_000, "text") + bytes(131_072) + blob(4, 200_000, "noise") + b"end",
+        "log": b"",
+    }
+    (m.mnt / "d" / "e").mkdir(parents=True)
+    for name, data in files.items():
+        (m.mnt / name).write_bytes(data)
+    os.link(m.mnt / "long", m.mnt / "d" / "other name")
+    os.chmod(m.mnt / "mixed", 0o640)
+    line = blob(5, 3000, "noise")
+    for _ in range(100):
+        files["log"] += line
+        with open(m.mnt / "log", "ab") as f:
+            f.write(line)
+    m.unmount()
+    stored = [m.stored(name) for name in files]
+    before = {p: (used(p), attributes(p)) for p in stored}
+    n, old, new = recompress(m)
+    assert n in (len(files), len(files) + 1)  # where no mark can be left, the link counts as well
+    for p in stored:
+        assert used(p) < 0.95 * before[p][0] and attributes(p) == before[p][1], p
+    assert old >= sum(size for size, _ in before.values())
+    assert old - new >= sum(before[p][0] - used(p) for p in stored)
+    for name, data in files.items():
+        assert chunk_bytes(open_frame(m.stored(name))) == data, name
+    m.start()
+    for name, data in files.items():
+        assert (m.mnt / name).read_bytes() == data, name
+        assert os.listxattr(m.mnt / name) == [], name
+    assert (m.mnt / "d" / "other name").read_bytes() == files["long"]
+    m.unmount()
+    sizes = [used(p) for p in stored]
+    recompress(m)
+    assert [used(p) for p in stored] == sizes
+
+
+def test_what_the_log_has_comes_first(mount, blosc2):
+    """The daemon was killed with fsyncs in its intent log."""
+    m = mount(SLOW)
+    fd, data = made(m)
+    patch(fd, data, 2)
+    crash(m, fd)
+    assert records(log_of(m)) and chunk_bytes(open_frame(m.stored("a"))) != data
+    recompress(m)
+    assert chunk_bytes(open_frame(m.stored("a"))) == data
+    assert not log_of(m).exists()
+    m.start()
+    assert (m.mnt / "a").read_bytes() == data
+
+
+def begin(m):
+    return subprocess.Popen(
+        [DAEMON, "--recompress", m.backing],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["ended", "killed"])
+def test_interrupted(mount, blosc2, how):
+    """At any moment; a second run does what is left."""
+    m = mount("chunksize=64K,commit=1")
+    files = {f"f{i}": blob(7 + i, 700_001, "text") for i in range(4)}
+    for name, data in files.items():
+        (m.mnt / name).write_bytes(data)
+    m.unmount()
+    size = sum(used(m.stored(name)) for name in files)
+    rng = random.Random(int(how))
+    for _ in range(4):
+        run = begin(m)
+        time.sleep(rng.random() * SLOWNESS / 2)
+        run.send_signal(how)
+        out, err = run.communicate(timeout=60 * SLOWNESS)
+        if run.returncode > 0:
+            assert "run it again to go on" in err and TOTALS.fullmatch(out), (out, err)
+        else:
+            assert run.returncode in (0, -how), (run.returncode, out, err)
+        for name, data in files.items():
+            assert chunk_bytes(open_frame(m.stored(name))) == data, name
+    recompress(m)
+    assert sum(used(m.stored(name)) for name in files) < 0.95 * size
+    for name, data in files.items():
+        assert chunk_bytes(open_frame(m.stored(name))) == data, name
+
+
+def test_not_beside_a_daemon(mount, work):
+    """It would not know what the daemon is about to write; nor does one start beside it."""
+    m = mount(OPTIONS)
+    one_line_refusal(attempt(DAEMON, "--recompress", m.backing), "has it mounted", str(m.mnt))
+    (m.mnt / "f").write_bytes(blob(11, 6_000_000, "text"))
+    m.unmount()
+    run = begin(m)
+    locked = f":{os.stat(m.backing).st_ino} "
+    with open("/proc/locks", encoding="ascii") as locks:
+        wait_until(lambda: locks.seek(0) == 0 and locked in locks.read(), 60, "its lock")
+    run.send_signal(signal.SIGSTOP)
+    other = subprocess.Popen([DAEMON, m.backing, m.mnt], stderr=subprocess.PIPE)
+    time.sleep(0.5)
+    assert other.poll() is None and not is_mounted(m.mnt)  # it waits
+    run.send_signal(signal.SIGCONT)
+    run.send_signal(signal.SIGINT)
+    assert run.wait(60 * SLOWNESS) in (0, 1)
+    assert other.wait(60 * SLOWNESS) == 0 and is_mounted(m.mnt)
+    run.communicate()
+    other.communicate()
+    subprocess.run(["umount", m.mnt], check=True)
+
+
+def test_what_it_says_of_damage(mount):
+    """The file stays as it is, and the others are done."""
+    m = mount(OPTIONS)
+    for name in "ab":
+        (m.mnt / name).write_bytes(blob(12, 500_000, "text"))
+    m.unmount()
+    with open(m.stored("a"), "r+b") as f:
+        f.seek(60_000)
+        f.write(b"damage")
+    before = m.stored("a").read_bytes()
+    got = attempt(DAEMON, "--recompress", m.backing)
+    assert got.returncode == 1 and "a.b2frame: not recompressed: " in got.stderr, got
+    assert TOTALS.fullmatch(got.stdout)[1] == "2"
+    assert m.stored("a").read_bytes()[60_000:60_006] == b"damage"
+    assert used(m.stored("b")) < 0.95 * len(before)
+
+
+@pytest.mark.parametrize(
+    "words, why",
+    [
+        ([], "is for one BACKING directory"),
+        (["{}", "{}"], "is for one BACKING directory"),
+        (["{}", "-o", "ro"], "-o ro forbids"),
+        (["{}/none"], "there is no such directory"),
+        (["--recompress=idle", "{}"], "options of a mount follow -o"),
+    ],
+)
+def test_wrong_arguments(work, words, why):
+    one_line_refusal(attempt(DAEMON, "--recompress", *[w.format(work) for w in words]), why)
