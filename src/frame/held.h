@@ -23,11 +23,12 @@ bool held_take(uint64_t bytes, bool must);
 void held_give(uint64_t bytes);
 
 /*
- * Parts of up to this size are taken (`must`) whatever else is held, which covers files of up to 64
- * chunks. Otherwise a single file with millions of chunks would keep everybody from opening or
- * creating any other.
+ * Parts of up to this size are taken (`must`) whatever else is held. That covers files of up to 64
+ * chunks, even if their trailer, of which two are held, lists every other chunk as written since
+ * the last sync (young.h). Otherwise a single file with millions of chunks would keep everybody
+ * from opening or creating any other.
  */
-#define HELD_SMALL 2048u
+#define HELD_SMALL 4096u
 
 /* True: something exceeded the bound since the last call. */
 bool held_has_refused(void);

@@ -295,6 +295,11 @@ def test_a_file_of_millions_of_chunks_and_others(mount):
     m = mount("cache=8M,dirty_max=8M,chunksize=64K")
     data = blob(3, 64 << 16, "random")  # of the most chunks that are promised
     (m.mnt / "old").write_bytes(data)
+    with open(m.mnt / "scattered", "w+b", buffering=0) as f:
+        f.write(data)
+        os.fsync(f)
+        for k in range(0, 64, 2):  # each of these is told of by itself until the next sync
+            os.pwrite(f.fileno(), b"new", k << 16)
     large = libframe.frame(
         100 << 22, 100, libframe.index_of_blocks(4 << 20, 8, 200), bytes(200) + libframe.CHUNK
     )
@@ -306,6 +311,7 @@ def test_a_file_of_millions_of_chunks_and_others(mount):
     os.fsync(fd)
     assert error_of(os.open, m.mnt / "index", os.O_RDONLY) == "ENOMEM"
     assert (m.mnt / "old").read_bytes() == data
+    assert (m.mnt / "scattered").read_bytes()[-65536:] == data[-65536:]
     with open(m.mnt / "old", "r+b") as f:
         f.write(b"other")
     (m.mnt / "new").write_bytes(data)
