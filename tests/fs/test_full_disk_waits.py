@@ -166,7 +166,7 @@ def test_a_file_that_waited_leaves_its_room_when_it_is_removed(small):
     m = small
     close_on_full_disk(m)
     (m.backing / "filler").unlink()
-    wait_until(lambda: not is_open(m, "f"), 20, "its commit")
+    wait_until(lambda: not m.has_open("f"), 20, "its commit")
     assert free_bytes(m) < SIZE - (2 << 20)
     (m.mnt / "f").unlink()
     wait_until(lambda: free_bytes(m) > SIZE - (1 << 20), 10, "its room")
