@@ -102,6 +102,19 @@ static bool has_mount(const char *mountpoint, const struct statx *stx)
 	       (statfs(mountpoint, &fs) < 0 || fs.f_type != AUTOFS_SUPER_MAGIC);
 }
 
+static int check_backing(const struct options *o, struct stat *st)
+{
+	if (stat(o->backing, st) < 0)
+		return complain("backing directory", o->backing, -errno);
+	if (!S_ISDIR(st->st_mode))
+		return complain("backing directory", o->backing, -ENOTDIR);
+	if (access(o->backing, R_OK | X_OK) < 0)
+		return complain("backing directory", o->backing, -errno);
+	if (access("/proc/self/fd", X_OK) < 0)
+		return refuse("directory", "/proc", "is not mounted, and cframefs needs it");
+	return 0;
+}
+
 /* Checks the two directories while problems can still be reported on the terminal. */
 static int check_places(const struct options *o)
 {
@@ -109,12 +122,7 @@ static int check_places(const struct options *o)
 	struct stat st;
 
 	wait_for_old_mount(o);
-	if (stat(o->backing, &st) < 0)
-		return complain("backing directory", o->backing, -errno);
-	if (!S_ISDIR(st.st_mode))
-		return complain("backing directory", o->backing, -ENOTDIR);
-	if (access(o->backing, R_OK | X_OK) < 0)
-		return complain("backing directory", o->backing, -errno);
+	TRY(check_backing(o, &st));
 	if (statx(AT_FDCWD, o->mountpoint, 0, STATX_BASIC_STATS, &stx) < 0)
 		return complain("mount point", o->mountpoint, -errno);
 	if (!S_ISDIR(stx.stx_mode))
@@ -129,8 +137,6 @@ static int check_places(const struct options *o)
 	if (claim_is_shown(o->mountpoint, st.st_dev))
 		return refuse("backing directory", o->backing,
 			      "shows the mount point's own files; BACKING comes first");
-	if (access("/proc/self/fd", X_OK) < 0)
-		return refuse("directory", "/proc", "is not mounted, and cframefs needs it");
 	tell_mount_of(o, st.st_dev);
 	return 0;
 }
@@ -329,11 +335,26 @@ static int flush_output(void)
 	return -EIO;
 }
 
+/* What is no reason to refuse a mount, but leaves nothing to recompress. */
+static int check_frames(const struct options *o)
+{
+	struct stat st;
+
+	TRY(check_backing(o, &st));
+	if (access(o->backing, W_OK) < 0 && errno == EROFS)
+		return complain("backing directory", o->backing, -EROFS);
+	if (getxattr(o->backing, STATS_XATTR, NULL, 0) >= 0)
+		return refuse("backing directory", o->backing,
+			      "is the mount point of a cframefs; its frames are in BACKING");
+	return 0;
+}
+
 static int recompress(const struct options *o)
 {
 	struct recompress_totals t = {0};
 	struct fs fs;
 
+	TRY(check_frames(o));
 	prepare(o);
 	fs_init(&fs, o);
 	int rc = fs_open(&fs);

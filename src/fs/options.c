@@ -268,6 +268,8 @@ static int judge_backing(struct parse *p, int argc, char **argv)
 		return refuse(p, "argument", "--recompress", "is for one BACKING directory");
 	if (o->read_only)
 		return refuse(p, "argument", "--recompress", "writes, which -o ro forbids");
+	if (o->remount)
+		return refuse(p, "argument", "--recompress", "is for no mount: -o remount");
 	o->backing = realpath(argv[0], NULL);
 	return o->backing ? 0
 			  : refuse(p, "backing directory", argv[0], options_path_error(errno));

@@ -91,13 +91,10 @@ def test_what_the_log_has_comes_first(mount, blosc2):
     assert (m.mnt / "a").read_bytes() == data
 
 
-def begin(m):
-    return subprocess.Popen(
-        [DAEMON, "--recompress", m.backing],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def begin(m, **how):
+    command = [DAEMON, "--recompress", m.backing]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, **how)
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL], ids=["ended", "killed"])
@@ -125,6 +122,38 @@ def test_interrupted(mount, blosc2, how):
     assert sum(used(m.stored(name)) for name in files) < 0.95 * size
     for name, data in files.items():
         assert chunk_bytes(open_frame(m.stored(name))) == data, name
+
+
+def test_an_ignored_signal_does_not_end_it(mount):
+    """nohup cframefs --recompress: the terminal may go."""
+    m = mount(OPTIONS)
+    (m.mnt / "f").write_bytes(blob(11, 6_000_000, "text"))
+    m.unmount()
+    run = begin(m, preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    while run.poll() is None:
+        run.send_signal(signal.SIGHUP)
+        time.sleep(0.01)
+    out, err = run.communicate()
+    assert run.returncode == 0 and TOTALS.fullmatch(out)[1] == "1", (out, err)
+
+
+def test_what_it_does_not_reach_is_said(mount):
+    """A directory that it cannot enter, or below too many."""
+    m = mount(OPTIONS)
+    deep = m.mnt.joinpath(*"abcd" * 17)
+    deep.mkdir(parents=True)
+    for where in m.mnt, deep:
+        (where / "f").write_bytes(blob(13, 300_000, "text"))
+    m.unmount()
+    got = attempt(DAEMON, "--recompress", m.backing)
+    assert got.returncode == 1 and "not looked at: too many directories" in got.stderr, got
+    assert TOTALS.fullmatch(got.stdout)[1] == "1"
+
+
+def test_not_on_a_mount_point(mount):
+    """Which shows no frames."""
+    m = mount(OPTIONS)
+    one_line_refusal(attempt(DAEMON, "--recompress", m.mnt), "its frames are in BACKING")
 
 
 def test_not_beside_a_daemon(mount, work):
@@ -173,6 +202,7 @@ def test_what_it_says_of_damage(mount):
         ([], "is for one BACKING directory"),
         (["{}", "{}"], "is for one BACKING directory"),
         (["{}", "-o", "ro"], "-o ro forbids"),
+        (["{}", "-o", "remount"], "is for no mount"),
         (["{}/none"], "there is no such directory"),
         (["--recompress=idle", "{}"], "options of a mount follow -o"),
     ],

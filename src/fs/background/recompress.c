@@ -59,15 +59,23 @@ struct recompress {
 	struct known *known;
 };
 
-/* True: one of the stopper's signals is pending. */
+/*
+ * True: one of the stopper's signals is pending, and not ignored, as nohup(1) and shells have it: a
+ * signal that is blocked becomes pending all the same.
+ */
 static bool is_asked_to_end(void)
 {
 	sigset_t pending, ending;
+	struct sigaction act;
 
 	stopper_signals(&ending);
 	sigpending(&pending);
 	sigandset(&pending, &pending, &ending);
-	return !sigisemptyset(&pending);
+	for (int sig = 1; sig < NSIG; sig++)
+		if (sigismember(&pending, sig) == 1 && sigaction(sig, NULL, &act) == 0 &&
+		    act.sa_handler != SIG_IGN)
+			return true;
+	return false;
 }
 
 /* True: there was a request, or written data waits to be stored. */
@@ -293,21 +301,35 @@ static struct inode *enter(struct recompress *r, const struct folder *in, struct
 	return NULL;
 }
 
-static bool look_in(struct recompress *r, const struct folder *in);
+/* Where all files are asked for, none is left out without a word. */
+static void tell_unseen(struct recompress *r, const char *name, const char *why)
+{
+	if (!r->all)
+		return;
+	log_warn("%s: not looked at: %s", name, why);
+	r->all->failed++;
+}
+
+static bool look_in(struct recompress *r, const struct folder *in, const char *name);
 
 static bool look_below(struct recompress *r, const struct folder *in, struct entry *e)
 {
 	struct folder below = {.fd = -1, .depth = in->depth + 1};
 	bool go_on = true;
 
-	if (in->depth < DEPTH_MOST)
-		below.fd = openat(in->fd, e->backing,
-				  O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (below.fd < 0)
+	if (below.depth > DEPTH_MOST) {
+		tell_unseen(r, e->backing, "too many directories above it");
 		return true;
+	}
+	below.fd =
+		openat(in->fd, e->backing, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (below.fd < 0) {
+		tell_unseen(r, e->backing, strerror(errno));
+		return true;
+	}
 	below.inode = enter(r, in, e);
 	if (below.inode) {
-		go_on = look_in(r, &below);
+		go_on = look_in(r, &below, e->backing);
 		inode_put(r->fs->inodes, below.inode, 1);
 	}
 	close(below.fd);
@@ -336,11 +358,18 @@ static bool look_at(struct recompress *r, const struct folder *in, const char *n
 	struct finder finder = {
 		.backing = &fs->backing, .probes = fs->probes, .inodes = fs->inodes};
 	struct entry e = {.fd = -1};
-	bool go_on = wait_idle(r);
+	char text[ERR_TEXT_MAX];
 
+	if (!wait_idle(r))
+		return false;
 	err_clear();
-	if (!go_on || entry_show(&finder, in->fd, name, &e) < 0)
-		return go_on;
+	int rc = entry_show(&finder, in->fd, name, &e);
+	if (rc < 0) {
+		if (rc != -ENOENT) /* else it is hidden, or gone meanwhile */
+			tell_unseen(r, name, err_text(rc, text));
+		return true;
+	}
+	bool go_on = true;
 	if (e.st.st_dev == inodes_root(fs->inodes)->key.dev) {
 		if (S_ISDIR(e.st.st_mode) && e.probed.kind == NODE_PLAIN)
 			go_on = look_below(r, in, &e);
@@ -352,15 +381,17 @@ static bool look_at(struct recompress *r, const struct folder *in, const char *n
 	return go_on;
 }
 
-static bool look_in(struct recompress *r, const struct folder *in)
+static bool look_in(struct recompress *r, const struct folder *in, const char *name)
 {
 	struct dirent *d;
 	size_t stem;
 	bool go_on = true;
 
 	DIR *list = fd_opendir(in->fd, ".");
-	if (!list)
+	if (!list) {
+		tell_unseen(r, name, strerror(errno));
 		return true;
+	}
 	while (go_on && (d = readdir(list))) {
 		bool is_dir = d->d_type == DT_DIR || d->d_type == DT_UNKNOWN;
 		if (names_is_dots(d->d_name))
@@ -381,7 +412,7 @@ static void *recompress_main(void *arg)
 	(void)setpriority(PRIO_PROCESS, 0, 19); /* of this thread alone */
 	while (wait_idle(r)) {
 		uint64_t start = meter_now();
-		if (!look_in(r, &root))
+		if (!look_in(r, &root, "."))
 			break;
 		double took = clock_to_seconds(meter_now() - start);
 		if (!waker_sleep_for(&r->waker, COLD * fs->opt.recompress + REST * took))
@@ -396,7 +427,7 @@ void recompress_all(struct fs *fs, struct recompress_totals *t)
 	struct folder root = {inodes_root(fs->inodes), fs->backing.root, 0};
 
 	*t = (struct recompress_totals){0};
-	(void)look_in(&r, &root);
+	(void)look_in(&r, &root, fs->opt.backing);
 	forget_known(&r);
 }
 

@@ -22,7 +22,8 @@ void recompress_stop(struct recompress *r);
 
 /* The frames that recompress_all has worked on, and the bytes that they take on the disk. */
 struct recompress_totals {
-	uint64_t files, failed; /* the latter were logged */
+	uint64_t files;
+	uint64_t failed; /* of these, or never seen; each was logged */
 	uint64_t before, after;
 	bool stopped; /* by a signal, before all were done */
 };
@@ -30,7 +31,7 @@ struct recompress_totals {
 /*
  * The same for all files at once, cold or not, with all workers. For a directory that is opened but
  * not mounted. The caller has blocked the signals that end a mount (stopper.h): one that is pending
- * ends this, too.
+ * and would not be ignored ends this, too.
  */
 void recompress_all(struct fs *fs, struct recompress_totals *t);
 
