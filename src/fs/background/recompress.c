@@ -240,11 +240,13 @@ static bool is_temporary(int rc)
 static void tell_failure(const struct recompress *r, const struct entry *e, int rc)
 {
 	char text[ERR_TEXT_MAX];
+	bool used = rc == -ESTALE || rc == -EAGAIN;
+	const char *why = used ? "another program uses it" : err_text(rc, text);
 
 	if (rc == -EBADMSG || rc == -EIO || (r->all && rc != -EPERM))
-		log_warn("%s: not recompressed: %s", e->backing, err_text(rc, text));
+		log_warn("%s: not recompressed: %s", e->backing, why);
 	else
-		log_debug("%s: not recompressed: %s", e->backing, err_text(rc, text));
+		log_debug("%s: not recompressed: %s", e->backing, why);
 }
 
 static void count(struct recompress_totals *t, int dir, const struct entry *e, int rc)
