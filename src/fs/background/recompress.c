@@ -222,10 +222,11 @@ static int work_on(struct recompress *r, struct inode *n, const struct stat *fou
 	if (rc == 0)
 		rc = recompress_file(&job);
 	*next = job.next;
-	if (rc > 0 && !recompress_leave_mark(f))
-		note_known(r, found);
+	bool unmarked = rc > 0 && !recompress_leave_mark(f);
 	if (recompress_was_overtaken(f))
 		rc = -ESTALE;
+	else if (unmarked)
+		note_known(r, found);
 	file_put(r->fs, n);
 	return rc;
 }
