@@ -227,7 +227,9 @@ struct round {
 	int rc;            /* the first failure                      */
 };
 
+/* At most so many, and with so many bytes before compression: they are stored before a commit. */
 #define ROUND_MOST 64
+#define ROUND_BYTES (32u << 20)
 
 struct attempt {
 	struct pool_job job;
@@ -257,13 +259,15 @@ static void attempt_run(struct pool_job *job)
  */
 static int try_round(struct recompress_job *j, uint32_t stride, uint32_t end, uint64_t *replaced)
 {
-	uint64_t most = j->pool ? min_u64(max_u64(pool_size(j->pool), 1), ROUND_MOST) : 1;
+	uint64_t most = min_u64(j->pool ? pool_size(j->pool) : 1, ROUND_MOST);
 	struct round r = {.f = j->file,
 			  .lock = PTHREAD_MUTEX_INITIALIZER,
 			  .landed = PTHREAD_COND_INITIALIZER};
 	struct attempt attempts[ROUND_MOST];
 
-	unsigned n = r.left = (unsigned)min_u64(most, ceil_div(end - j->next, stride));
+	most = min_u64(most, ROUND_BYTES / j->file->chunk_size);
+	unsigned n = (unsigned)min_u64(max_u64(most, 1), ceil_div(end - j->next, stride));
+	r.left = n;
 	for (unsigned i = 0; i < n; i++) {
 		attempts[i] = (struct attempt){{attempt_run, NULL}, &r, j->next + i * stride};
 		if (j->pool)
