@@ -26,17 +26,29 @@ struct last {
 	uint32_t n;
 };
 
-/* Goes backwards: mostly, the last chunks of the index are also the last ones in the file. */
+static void enter(struct last *l, struct move m)
+{
+	if (!entry_is_stored(m.at) || (l->n == BATCH && m.at <= l->list[BATCH - 1].at))
+		return;
+	uint32_t k = l->n < BATCH ? l->n++ : BATCH - 1;
+	for (; k > 0 && l->list[k - 1].at < m.at; k--)
+		l->list[k] = l->list[k - 1];
+	l->list[k] = m;
+}
+
+/*
+ * Goes backwards: mostly, the last chunks of the index are also the last ones in the file. Pages of
+ * holes are skipped, of which a file of a few KB may have thousands.
+ */
 static void find_last(const struct frame *f, struct last *l)
 {
-	for (uint32_t i = f->index.n; i-- > 0;) {
-		struct move m = {numbers_get(&f->index, i), i};
-		if (!entry_is_stored(m.at) || (l->n == BATCH && m.at <= l->list[BATCH - 1].at))
+	for (uint32_t end = f->index.n, at; end > 0; end = at) {
+		at = (end - 1) / NUMBERS_PAGE * NUMBERS_PAGE;
+		struct numbers_run r = numbers_run(&f->index, at);
+		if (!r.slot && !entry_is_stored(r.same))
 			continue;
-		uint32_t k = l->n < BATCH ? l->n++ : BATCH - 1;
-		for (; k > 0 && l->list[k - 1].at < m.at; k--)
-			l->list[k] = l->list[k - 1];
-		l->list[k] = m;
+		for (uint32_t i = end; i-- > at;)
+			enter(l, (struct move){r.slot ? r.slot[i - at] : r.same, i});
 	}
 }
 

@@ -724,6 +724,33 @@ def test_compaction_of_chunks_that_lie_in_no_order(work):
         check_reference(path, model)
 
 
+def test_compaction_of_chunks_among_many_holes(work):
+    """Whole pages of the index are holes, and others have some chunks, the last one at its end."""
+    path, chunk, n, rng = work / "f.b2frame", 4096, 30_000, random.Random(5)
+    some = rng.sample(range(3000), 100) + rng.sample(range(13_000, n - 1), 199) + [n - 1]
+    old = {k: blob(k, chunk, "noise") for k in some}
+    kept = rng.sample(some, 100)
+    with Tool() as tool:
+        tool.do("pipeline store")
+        tool.do(f"create {path} {chunk}")
+        tool.do(f"resize {n * chunk}")
+        for k in some:
+            tool.do(f"write {k * chunk} {old[k].hex()}")
+        tool.do("commit sync")
+        for k in set(some) - set(kept):
+            tool.do(f"zero {k}")
+        tool.do("commit sync")
+        for _ in range(3):
+            tool.do(f"compact {300 * chunk}")
+            tool.do("commit sync")
+        assert path.stat().st_size < 160 * chunk  # a third may stay free
+        tool.do(f"open {path}")
+        for k in some:
+            want = old[k] if k in kept else bytes(chunk)
+            assert tool.do(f"read {k * chunk} {chunk}") == want.hex(), k
+        assert tool.do("verify") == "0 100 0"
+
+
 def test_compaction_ends_where_no_gap_is_large_enough(work):
     """Though much is free, and the root would fit there: it does not move for that."""
     path, chunk = work / "f.b2frame", 65536
