@@ -368,9 +368,10 @@ void frame_cut_given_up(struct frame *f)
 	f->recoverable = false; /* a root with those changes may lack only its header */
 	if (f->state != FRAME_CLEAN || !f->writable || f->suspect || f->recovered)
 		return;
-	f->changed = f->reserved = true;
-	if (frame_sync_root(f) == 0)
-		frame_space_unpinch(f);
+	f->changed = true;
+	IGNORE(frame_sync_root(f));
+	f->reserved = true; /* perhaps, before the frame was loaded again */
+	frame_space_unpinch(f);
 }
 
 /* Commits the first `end` decoded bytes; what is after them stays pending. */

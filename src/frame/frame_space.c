@@ -326,30 +326,26 @@ int frame_space_pinch(struct frame *f, uint32_t n, const struct frame_place *p)
 	bool grows = end > f->firm;
 	if ((f->reserved && !grows) || !is_pinched(f, p->len + behind))
 		return 0;
-	int rc = 0;
+	int rc;
 	if (grows) /* with those before it that are not written yet */
 		rc = io_reserve(f->io, f->firm, end + behind - f->firm);
 	else
-		IGNORE(io_reserve(f->io, f->space.end, behind));
-	f->reserved = true;
+		rc = io_reserve(f->io, f->space.end, behind);
+	f->reserved |= rc != -EOPNOTSUPP;
 	return grows && err_is_full(rc) ? rc : 0;
 }
 
-/* Nothing behind the end is in use, nor might be by an older root: space.h. */
-static void cut_tail(struct frame *f)
-{
-	/* Failure only costs space. */
-	if (io_truncate(f->io, f->space.end) < 0)
-		return;
-	f->space.high = f->firm = f->space.end;
-	f->reserved = false;
-}
-
+/*
+ * The length of the file stays: its end may be garbage, but as long as nothing is synced, slack_at
+ * has to see which roots the disk may have there.
+ */
 void frame_space_unpinch(struct frame *f)
 {
+	uint64_t size;
 	if (f->reserved && f->state == FRAME_CLEAN && !f->ahead && !space_is_busy(&f->space) &&
-	    !frame_is_overtaken(f))
-		cut_tail(f);
+	    !frame_is_overtaken(f) && io_size(f->io, &size) == 0 &&
+	    io_truncate(f->io, size) == 0)
+		f->reserved = false;
 }
 
 void frame_space_trim(struct frame *f)
@@ -363,6 +359,7 @@ void frame_space_trim(struct frame *f)
 	if (!f->changed || f->unsynced || f->reserved ||
 	    (!f->tight && tail < CUT_LEAST && tail < f->space.end / 4))
 		return;
-	if (tail)
-		cut_tail(f);
+	/* Failure only costs space. */
+	if (tail && io_truncate(f->io, f->space.end) == 0)
+		f->space.high = f->firm = f->space.end;
 }

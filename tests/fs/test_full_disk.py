@@ -140,6 +140,27 @@ def test_a_file_is_written_anew_in_less_room_than_a_batch_takes(small, kind, wri
     assert not failed
 
 
+@pytest.mark.parametrize("small", ["chunksize=64K,intent=0"], ids=["chunks"], indirect=True)
+def test_what_was_kept_for_roots_is_given_back_without_cutting_the_file(small):
+    """What lies in it beyond the last root may be needed by an older one, or be somebody else's."""
+    m, data, new = small, blob(1, 1 << 20, "noise"), blob(2, 256 << 10, "noise")
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR | os.O_DIRECT)
+    put_direct(fd, data)
+    os.fsync(fd)
+    fill(m, 900 << 10)
+    with open(m.stored("f"), "r+b") as stored:
+        end = stored.seek(1 << 20, os.SEEK_END)
+        stored.write(b"theirs")
+    put_direct(fd, new)
+    os.fsync(fd)
+    os.close(fd)
+    with open(m.stored("f"), "rb") as stored:
+        stored.seek(end)
+        assert stored.read() == b"theirs"
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == new + data[len(new) :]
+
+
 @pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
 def test_a_close_that_fails_again_and_again_is_told_once(small):
     """Each child of a program closes a copy of its descriptors."""
