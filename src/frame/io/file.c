@@ -11,6 +11,7 @@
 #include <linux/falloc.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 struct io_file {
@@ -119,8 +120,20 @@ static int file_punch(struct io *io, uint64_t at, uint64_t len)
 	return fallocate_all(io, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, len);
 }
 
+#define CIFS_TYPE 0xFF534D42u /* statfs(2), f_type */
+#define SMB2_TYPE 0xFE534D42u
+
+/*
+ * Not over SMB, which cannot do it: there Linux writes zeros within the file where it believes that
+ * the server has nothing, and another thread may be writing.
+ */
 static int file_reserve(struct io *io, uint64_t at, uint64_t len)
 {
+	struct statfs st;
+
+	if (fstatfs(fd_of(io), &st) < 0 || (uint32_t)st.f_type == CIFS_TYPE ||
+	    (uint32_t)st.f_type == SMB2_TYPE)
+		return -EOPNOTSUPP;
 	return fallocate_all(io, FALLOC_FL_KEEP_SIZE, at, len);
 }
 
