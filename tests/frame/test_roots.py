@@ -254,16 +254,21 @@ def test_roots_end_where_the_last_ones_did_not(work):
             assert (lengths(path.read_bytes())[2] - first - n) % 32 == 0, n
 
 
+def create_synced(tool, path, chunk, data):
+    """A durable frame of chunks that are stored as they are."""
+    tool.do("pipeline store")
+    tool.do(f"create {path} {chunk}")
+    tool.do(f"write 0 {data.hex()}")
+    tool.do("commit sync")
+
+
 def test_an_older_root_whose_chunk_was_overwritten(work):
     """Newer ones were durable, and were damaged since. It is whole but for that chunk, which was
     old when it was written: it is not shown as if nothing was wrong with it."""
     path, chunk = work / "f.b2frame", 16384
     old, ends = blob(1, 4 * chunk, "noise"), []
     with Tool() as tool:
-        tool.do("pipeline store")
-        tool.do(f"create {path} {chunk}")
-        tool.do(f"write 0 {old.hex()}")
-        tool.do("commit sync")
+        create_synced(tool, path, chunk, old)
         for n in (3, 0, 1):
             tool.do(f"write {n * chunk} {blob(5 + n, chunk, 'noise').hex()}")
             tool.do("commit sync")
@@ -659,11 +664,8 @@ def test_compaction(work):
     """Every other chunk becomes a hole: the rest moves together, and stays what it was."""
     path, chunk = work / "f.b2frame", 16384
     with Tool() as tool:
-        tool.do("pipeline store")
-        tool.do(f"create {path} {chunk}")
         model = bytearray(blob(3, 100 * chunk, "noise"))
-        tool.do(f"write 0 {model.hex()}")
-        tool.do("commit sync")
+        create_synced(tool, path, chunk, model)
         zero_every_other(tool, model, chunk)
         assert path.stat().st_size > 99 * chunk
         for _ in range(2):
@@ -681,11 +683,8 @@ def test_compaction_of_a_half_into_the_other(work):
     places comes after them."""
     path, chunk = work / "f.b2frame", 16384
     with Tool() as tool:
-        tool.do("pipeline store")
-        tool.do(f"create {path} {chunk}")
         model = bytearray(blob(3, 20 * chunk, "noise"))
-        tool.do(f"write 0 {model.hex()}")
-        tool.do("commit sync")
+        create_synced(tool, path, chunk, model)
         for n in range(10):
             tool.do(f"zero {n}")
         model[: 10 * chunk] = bytes(10 * chunk)
@@ -778,11 +777,8 @@ def test_a_chunk_that_waits_to_be_stored_again_does_not_move(work):
     shorter than its place in the file, and has to be read as such."""
     path, chunk = work / "f.b2frame", 16384
     with Tool() as tool:
-        tool.do("pipeline store")
-        tool.do(f"create {path} {chunk}")
         model = bytearray(blob(3, 20 * chunk + 5000, "noise"))
-        tool.do(f"write 0 {model.hex()}")
-        tool.do("commit sync")
+        create_synced(tool, path, chunk, model)
         zero_every_other(tool, model, chunk)  # not the last one
         tool.do(f"grow {20 * chunk + 9000}")
         tool.do("compact-once 4194304")
@@ -798,11 +794,8 @@ def test_a_tight_frame_closes_small_gaps(work):
     """A tenth of it is free, in gaps too small to be given back to the disk."""
     path, chunk = work / "f.b2frame", 4096
     with Tool() as tool:
-        tool.do("pipeline store")
-        tool.do(f"create {path} {chunk}")
         model = bytearray(blob(3, 200 * chunk, "noise"))
-        tool.do(f"write 0 {model.hex()}")
-        tool.do("commit sync")
+        create_synced(tool, path, chunk, model)
         for n in range(0, 200, 10):
             tool.do(f"zero {n}")
             model[n * chunk : (n + 1) * chunk] = bytes(chunk)
@@ -820,11 +813,8 @@ def test_chunks_that_are_holes_of_the_file_system_stay_where_they_are(work):
     """A copy may be sparse: moving its zeros would write them to the disk."""
     path, chunk = work / "f.b2frame", 65536
     with Tool() as tool:
-        tool.do("pipeline store")
-        tool.do(f"create {path} {chunk}")
         model = bytearray(b"".join(blob(n, 100, "noise") + bytes(chunk - 100) for n in range(40)))
-        tool.do(f"write 0 {model.hex()}")
-        tool.do("commit sync")
+        create_synced(tool, path, chunk, model)
         zero_every_other(tool, model, chunk)
     copy = work / "copy.b2frame"
     subprocess.run(["cp", "--sparse=always", path, copy], check=True)
@@ -849,10 +839,7 @@ def test_a_chunk_that_did_not_arrive_stays_where_it_was(work, theirs):
             blosc2.SChunk(chunk, bytes(model), urlpath=str(path), contiguous=True, cparams=cparams)
             tool.do(f"open {path}")
         else:
-            tool.do("pipeline store")
-            tool.do(f"create {path} {chunk}")
-            tool.do(f"write 0 {model.hex()}")
-            tool.do("commit sync")
+            create_synced(tool, path, chunk, model)
         zero_every_other(tool, model, chunk)
         tool.do("once 1 lost")
         assert "corrupt: checksum" in tool.ask("compact 200000")
