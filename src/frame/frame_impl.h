@@ -115,7 +115,7 @@ struct frame {
 	enum survey survey;
 	uint64_t firm;  /* end of the last byte that was put, or is a root's, and not cut off */
 	uint64_t roomy; /* how far it may grow before the disk is asked: frame_space_pinch */
-	bool reserved;  /* some of the disk is kept for roots behind its end               */
+	bool reserved;  /* some of the disk is kept for roots after its end                */
 	uint64_t area; /* end of the chunk area when the frame was opened                  */
 };
 

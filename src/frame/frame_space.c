@@ -40,7 +40,7 @@
 #define PINCH_MOST (64ull << 20)
 
 /*
- * So many roots have to fit behind the last chunk: one is the disk's, another may be needed before
+ * So many roots have to fit after the last chunk: one is the disk's, another may be needed before
  * that one's space is free, which may be too short for the third.
  */
 #define PINCH_ROOTS 3
@@ -312,7 +312,7 @@ static bool is_pinched(struct frame *f, uint64_t need)
 
 /*
  * On a full disk the space of replaced chunks is what the others need, and only a root frees it,
- * which lies behind the last chunk. Chunks are written by several threads, which would take all
+ * which lies after the last chunk. Chunks are written by several threads, which would take all
  * that is left before one of them is told. So none gets a place there without some for the roots. A
  * chunk that is the only change has nothing to wait for: it is tried in any case.
  */

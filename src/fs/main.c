@@ -359,7 +359,7 @@ static int recompress(const struct options *o)
 	fs_init(&fs, o);
 	int rc = fs_open(&fs);
 	if (rc >= 0) {
-		recompress_all(&fs, &t);
+		recompress_all(&fs, stopper_is_asked, &t);
 		rc = keeper_commit_all(&fs);
 	}
 	fs_close(&fs);

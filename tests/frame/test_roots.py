@@ -698,18 +698,24 @@ def test_compaction_of_a_half_into_the_other(work):
         check_reference(path, model)
 
 
+def create_scattered(tool, path, n, chunks):
+    """A durable frame of n chunks: these, by their numbers, stored in this order, and holes."""
+    size = len(next(iter(chunks.values())))
+    tool.do("pipeline store")
+    tool.do(f"create {path} {size}")
+    tool.do(f"resize {n * size}")
+    for k, data in chunks.items():
+        tool.do(f"write {k * size} {data.hex()}")
+    tool.do("commit sync")
+
+
 def test_compaction_of_chunks_that_lie_in_no_order(work):
     """Those that lie last move, of more than are moved at a time, whichever numbers they have."""
     path, chunk, n = work / "f.b2frame", 4096, 300
     model, order = bytearray(blob(3, n * chunk, "noise")), list(range(n))
     random.Random(4).shuffle(order)
     with Tool() as tool:
-        tool.do("pipeline store")
-        tool.do(f"create {path} {chunk}")
-        tool.do(f"resize {n * chunk}")
-        for k in order:
-            tool.do(f"write {k * chunk} {model[k * chunk : (k + 1) * chunk].hex()}")
-        tool.do("commit sync")
+        create_scattered(tool, path, n, {k: model[k * chunk : (k + 1) * chunk] for k in order})
         for k in order[: n // 2]:
             tool.do(f"zero {k}")
             model[k * chunk : (k + 1) * chunk] = bytes(chunk)
@@ -730,12 +736,7 @@ def test_compaction_of_chunks_among_many_holes(work):
     old = {k: blob(k, chunk, "noise") for k in some}
     kept = rng.sample(some, 100)
     with Tool() as tool:
-        tool.do("pipeline store")
-        tool.do(f"create {path} {chunk}")
-        tool.do(f"resize {n * chunk}")
-        for k in some:
-            tool.do(f"write {k * chunk} {old[k].hex()}")
-        tool.do("commit sync")
+        create_scattered(tool, path, n, old)
         for k in set(some) - set(kept):
             tool.do(f"zero {k}")
         tool.do("commit sync")

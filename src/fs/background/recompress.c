@@ -7,12 +7,10 @@
 #include "fs/file/open.h"
 #include "fs/inode/caps.h"
 #include "fs/inode/times.h"
-#include "fs/session/stopper.h"
 #include "fs/stats.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
@@ -50,6 +48,7 @@ struct known {
 struct recompress {
 	struct fs *fs;
 	struct recompress_totals *all; /* of recompress_all; NULL: there is a thread */
+	bool (*is_asked_to_end)(void); /* of recompress_all */
 	pthread_t thread;
 	struct waker waker;
 
@@ -58,25 +57,6 @@ struct recompress {
 	uint64_t requests;       /* how many there had been when the mount was idle last */
 	struct known *known;
 };
-
-/*
- * True: one of the stopper's signals is pending, and not ignored, as nohup(1) and shells have it: a
- * signal that is blocked becomes pending all the same.
- */
-static bool is_asked_to_end(void)
-{
-	sigset_t pending, ending;
-	struct sigaction act;
-
-	stopper_signals(&ending);
-	sigpending(&pending);
-	sigandset(&pending, &pending, &ending);
-	for (int sig = 1; sig < NSIG; sig++)
-		if (sigismember(&pending, sig) == 1 && sigaction(sig, NULL, &act) == 0 &&
-		    act.sa_handler != SIG_IGN)
-			return true;
-	return false;
-}
 
 /* True: there was a request, or written data waits to be stored. */
 static bool is_used(struct recompress *r)
@@ -87,14 +67,14 @@ static bool is_used(struct recompress *r)
 static bool must_stop(void *ctx)
 {
 	struct recompress *r = ctx;
-	return r->all ? is_asked_to_end() : waker_stopped(&r->waker) || is_used(r);
+	return r->all ? r->is_asked_to_end() : waker_stopped(&r->waker) || is_used(r);
 }
 
 /* False, here and below: the thread shall end. */
 static bool wait_idle(struct recompress *r)
 {
 	if (r->all) {
-		r->all->stopped = is_asked_to_end();
+		r->all->stopped = r->is_asked_to_end();
 		return !r->all->stopped;
 	}
 	while (is_used(r)) {
@@ -424,9 +404,9 @@ static void *recompress_main(void *arg)
 	return NULL;
 }
 
-void recompress_all(struct fs *fs, struct recompress_totals *t)
+void recompress_all(struct fs *fs, bool (*stop)(void), struct recompress_totals *t)
 {
-	struct recompress r = {.fs = fs, .all = t};
+	struct recompress r = {.fs = fs, .all = t, .is_asked_to_end = stop};
 	struct folder root = {inodes_root(fs->inodes), fs->backing.root, 0};
 
 	*t = (struct recompress_totals){0};

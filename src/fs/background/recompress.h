@@ -25,14 +25,13 @@ struct recompress_totals {
 	uint64_t files;
 	uint64_t failed; /* of these, or never seen; each was logged */
 	uint64_t before, after;
-	bool stopped; /* by a signal, before all were done */
+	bool stopped; /* before all were done */
 };
 
 /*
  * The same for all files at once, cold or not, with all workers. For a directory that is opened but
- * not mounted. The caller has blocked the signals that end a mount (stopper.h): one that is pending
- * and would not be ignored ends this, too.
+ * not mounted. `stop` is called between chunks; true: stop.
  */
-void recompress_all(struct fs *fs, struct recompress_totals *t);
+void recompress_all(struct fs *fs, bool (*stop)(void), struct recompress_totals *t);
 
 #endif

@@ -25,6 +25,20 @@ void stopper_signals(sigset_t *set)
 	sigaddset(set, SIGHUP);
 }
 
+bool stopper_is_asked(void)
+{
+	sigset_t pending, ending;
+	struct sigaction act;
+
+	stopper_signals(&ending);
+	sigpending(&pending);
+	for (int sig = 1; sig < NSIG; sig++)
+		if (sigismember(&ending, sig) == 1 && sigismember(&pending, sig) == 1 &&
+		    sigaction(sig, NULL, &act) == 0 && act.sa_handler != SIG_IGN)
+			return true;
+	return false;
+}
+
 enum unmount { UNLESS_IN_USE, DETACH };
 
 /*

@@ -25,6 +25,13 @@ struct stopper {
 void stopper_signals(sigset_t *set);
 
 /*
+ * True: one of these is pending, and would not be ignored, as nohup(1) and shells may have it: a
+ * signal that is blocked becomes pending all the same. For who has blocked them, but starts no
+ * stopper.
+ */
+bool stopper_is_asked(void);
+
+/*
  * Starts it. Call it in the thread that is about to serve the session: SIGUSR1, which is handled
  * from here on, interrupts that thread's wait for the end.
  */
