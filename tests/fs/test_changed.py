@@ -13,7 +13,7 @@ import stat
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
 
@@ -915,3 +915,42 @@ def test_a_change_is_seen_while_a_reader_syncs_the_file(mount, work, blosc2, loc
             fault.set(0)
     assert synced.result() is None
     os.close(reader)
+
+
+@pytest.mark.parametrize("by", ["reader", "writer"])
+def test_a_change_is_seen_by_who_opens_a_file_that_we_sync(mount, work, blosc2, by):
+    """Nothing of ours waits for a commit: the change is not ours, and the next one goes on top."""
+    m = mount("commit=1000,intent=0,entry_timeout=1000,attr_timeout=1000", start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    path, other = m.mnt / "f", work / "other.b2frame"
+    path.write_bytes(blob(1, 100_000, "noise"))
+    make_frame(blosc2, other, theirs := blob(2, 100_000, "noise"))
+    m.remount()  # waits for the last close, which may commit once more
+
+    def read_and_write():
+        with open(path, "r+b", buffering=0) as f:
+            seen = f.read(len(theirs))
+            os.pwrite(f.fileno(), b"ours", 10)
+        return seen
+
+    with contextlib.ExitStack() as opened, ThreadPoolExecutor(2) as pool:
+        first = opened.enter_context(open(path, "rb" if by == "reader" else "r+b", buffering=0))
+        first.read()
+        if by == "writer":
+            os.fsync(first.fileno())
+            os.fchmod(first.fileno(), 0o640)
+        fault.set(1, Fault.SYNC if by == "reader" else Fault.FSYNC, how=Fault.WAIT)
+        try:
+            synced = pool.submit(os.fsync, first.fileno())
+            wait_until(fault.came, 20, "the sync of the data, or of the attributes")
+            opened.enter_context(open(path, "r+b"))
+            m.stored("f").write_bytes(other.read_bytes())
+            seen = pool.submit(read_and_write)
+            wait([seen], 0.5)
+        finally:
+            fault.set(0)
+        synced.result(20)
+        assert seen.result(20) == theirs
+    m.remount()
+    assert path.read_bytes() == theirs[:10] + b"ours" + theirs[14:]

@@ -48,7 +48,7 @@ static int admit(struct file *f, bool writable)
 	return file_make_writable(f);
 }
 
-/* -EAGAIN: another program has the lock. */
+/* -EAGAIN: another program has the lock, or another thread the gate. */
 static int get_inode_locked(struct fs *fs, struct inode *n, const struct opening *o,
 			    struct file **out)
 {
@@ -109,9 +109,9 @@ static bool wait_closed(struct fs *fs, struct inode *n, struct sidecar_busy *bus
 }
 
 /*
- * Waits for the lock of another program, not under n->lock: requests for the file's attributes need
- * that meanwhile. False: it did not become free in time; *busy says since when, if the file is not
- * open.
+ * Waits for the lock of another program and for the gate, not under n->lock: requests for the
+ * file's attributes need that meanwhile, and so may whoever has the gate. False: the lock did not
+ * become free in time; *busy says since when, if the file is not open.
  */
 static bool wait_for_lock(struct fs *fs, struct inode *n, struct sidecar_busy *busy)
 {
@@ -122,6 +122,7 @@ static bool wait_for_lock(struct fs *fs, struct inode *n, struct sidecar_busy *b
 	if (!f)
 		return wait_closed(fs, n, busy);
 	bool comes = sidecar_wait(&f->sidecar, SIDECAR_READ);
+	file_reload_in_turn(f); /* if it is the gate that was not free */
 	file_put(fs, n);
 	return comes;
 }

@@ -166,28 +166,50 @@ static int reload_gated(struct file *f, bool sure)
 	return rc;
 }
 
-/* Under n->lock. */
-static int reload(struct file *f, bool sure)
+/*
+ * True: it was changed, and not by a commit of ours. One that is going on has times to set, and so
+ * does not look like that. Under n->lock.
+ */
+static bool looks_foreign(const struct file *f)
 {
-	bool entered;
+	struct stat st;
 
-	/* A commit has the gate: then the change is our own. */
-	if (inode_kind(f->inode) == NODE_SPARSE || !enter_gate(f, &entered))
-		return 0;
-	int rc = reload_gated(f, sure);
-	leave_gate(f, entered);
-	return rc;
+	return stat_fd(f->fd, &st) == 0 && seen_is_foreign(f->inode, &st);
 }
 
 int file_reload_inode_locked(struct file *f)
 {
-	return reload(f, false);
+	bool entered;
+
+	if (inode_kind(f->inode) == NODE_SPARSE)
+		return 0;
+	if (!enter_gate(f, &entered))
+		return looks_foreign(f) ? -EAGAIN : 0;
+	int rc = reload_gated(f, false);
+	leave_gate(f, entered);
+	return rc;
+}
+
+void file_reload_in_turn(struct file *f)
+{
+	pthread_rwlock_wrlock(&f->gate);
+	pthread_mutex_lock(&f->inode->lock);
+	if (inode_kind(f->inode) != NODE_SPARSE)
+		IGNORE(reload_gated(f, false)); /* who looks next will be told */
+	pthread_mutex_unlock(&f->inode->lock);
+	pthread_rwlock_unlock(&f->gate);
 }
 
 int file_reload_changed(struct file *f)
 {
+	bool entered;
+	int rc = 0;
+
 	pthread_mutex_lock(&f->inode->lock);
-	int rc = reload(f, true);
+	if (inode_kind(f->inode) != NODE_SPARSE && enter_gate(f, &entered)) {
+		rc = reload_gated(f, true);
+		leave_gate(f, entered);
+	}
 	pthread_mutex_unlock(&f->inode->lock);
 	return rc;
 }

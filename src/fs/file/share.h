@@ -29,11 +29,17 @@ NODISCARD int file_look_sidecar(struct file *f);
 /*
  * Reloads a file if another program has changed it, by its attributes or its sidecar, and it has no
  * changes of ours. 1: it was reloaded, and the kernel is being told. -EAGAIN: another program has
- * the lock. -EBUSY: it is an array that is being read; try again later. Under n->lock.
+ * the lock, or another thread the gate. -EBUSY: it is an array that is being read; try again later.
+ * Under n->lock.
  */
 NODISCARD int file_reload_inode_locked(struct file *f);
 
-/* The same for a file that has certainly changed. Takes n->lock. */
+/* The same, but waits for the gate, with no lock held. A failure shows at the next look. */
+void file_reload_in_turn(struct file *f);
+
+/*
+ * The same for a file that has certainly changed. 0 if another thread has the gate. Takes n->lock.
+ */
 NODISCARD int file_reload_changed(struct file *f);
 
 /*
