@@ -8,25 +8,32 @@
 #include "frame/format/header.h"
 #include "frame/frame_impl.h"
 
-/* The content of a root with data. */
-struct content {
-	struct numbers *ix; /* borrowed; encoding it may fold pages */
-	uint64_t nbytes;  /* decoded size                         */
-	bool part;  /* more changes that belong to it follow: COMMIT_PART            */
-	bool moved; /* the same data as the root on disk, some of it moved */
+/* Which of the changes since the root on disk a new root has. */
+enum changes {
+	CHANGES_ALL,  /* all: a full commit                                                      */
+	CHANGES_PART, /* some: more that belong with these follow, in another root (COMMIT_PART) */
+	CHANGES_NONE, /* none: it has the same data, some of it moved to another place           */
 };
 
-/* Writes index and trailer of a new root, and the header that makes it the current one. */
-NODISCARD int commit_index(struct frame *f, const struct content *has, enum durability how);
+/* A root that is to be written. */
+struct new_root {
+	uint64_t nbytes;       /* its decoded size                                            */
+	struct numbers *index; /* borrowed; encoding it may fold pages. Empty roots have none */
+	enum changes changes;
+	bool durable;          /* everything is synced before its header is written           */
+};
+
+/* Writes index and trailer of a root with data, and the header that makes it the current one. */
+NODISCARD int commit_index(struct frame *f, const struct new_root *to);
 
 /*
  * Writes the header, which is in f->head already, and makes the new root the current one of *f.
  * From then on it may be on disk, even if this fails. `seq`: number of the root; 0: it has no note.
- * `moved`: as in struct content; the root refers to chunks that the present index has dropped, so
- * these stay retired.
+ * With CHANGES_NONE, what the pending changes have replaced stays retired, since the root still
+ * refers to it.
  */
 NODISCARD int commit_header(struct frame *f, const struct header_root *root, uint32_t trailer_len,
-			    uint64_t seq, bool moved);
+			    uint64_t seq, enum changes changes);
 
 /* Syncs everything that was written, the newest root included. */
 NODISCARD int commit_sync(struct frame *f);
@@ -63,7 +70,7 @@ uint32_t commit_type_size(const struct frame *f, const struct numbers *ix, uint6
 void commit_enter_root(struct frame *f, const struct header_root *root);
 
 /* frame_front.c: makes the empty root the current one. */
-NODISCARD int front_commit(struct frame *f, enum durability how);
+NODISCARD int front_commit(struct frame *f, const struct new_root *to);
 
 /*
  * For frame_vouch, returning what that does: gives the empty root on disk a number above those of

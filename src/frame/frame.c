@@ -11,7 +11,7 @@
  *     any --- a change could not be noted for lack of memory ---> BROKEN
  *
  * CLEAN       index and size are those of the root on disk. If that root is a COMMIT_PART
- *             (`ahead`), the next full commit makes it DIRTY first.
+ *             (`ahead`), the next full commit writes another one all the same.
  * DIRTY       they differ from it: our readers see the changes, other programs do not. Also after
  *             a frame_commit_part that left out the end of the file.
  * COMMITTING  inside frame_commit only.

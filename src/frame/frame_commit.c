@@ -46,7 +46,7 @@ uint64_t commit_next_seq(const struct frame *f)
 }
 
 int commit_header(struct frame *f, const struct header_root *root, uint32_t trailer_len,
-		  uint64_t seq, bool moved)
+		  uint64_t seq, enum changes changes)
 {
 	struct frame_info *info = &f->info;
 	int rc = io_pwrite(f->io, 0, view_of(f->head.p, f->suspect ? f->head.n : HEADER_FIXED));
@@ -59,7 +59,7 @@ int commit_header(struct frame *f, const struct header_root *root, uint32_t trai
 	}
 	if (info->nbytes) /* index and trailer of the old root */
 		frame_space_retire(f, info->header_len + info->cbytes, info->frame_len);
-	space_root(&f->space, !moved);
+	space_root(&f->space, changes != CHANGES_NONE);
 	f->firm = max_u64(f->firm, root->frame_len);
 	f->roomy = 0; /* others may have filled the disk since it was asked */
 	f->recovered = false;
@@ -87,7 +87,7 @@ int commit_sync(struct frame *f)
 
 /* A root that is being written: index and trailer, and the header that will point to them. */
 struct draft {
-	struct content has;
+	struct new_root to;
 	uint64_t at;           /* where `packed` goes */
 	struct buf packed;     /* index, slack, trailer */
 	struct buf sums;       /* as in the note */
@@ -167,11 +167,11 @@ static uint32_t slack_at(struct frame *f, const struct draft *d, uint64_t end)
 /* Enters the root into the header in memory. Moved data keeps the item size of its old header. */
 static void enter_root(struct frame *f, struct draft *d)
 {
-	if (d->has.moved) {
+	if (d->to.changes == CHANGES_NONE) {
 		d->root.type_size = f->info.type_size;
 		header_set_root(f->head.p, &d->root);
 	} else {
-		d->root.type_size = commit_type_size(f, d->has.ix, d->has.nbytes);
+		d->root.type_size = commit_type_size(f, d->to.index, d->to.nbytes);
 		commit_enter_root(f, &d->root);
 	}
 	header_set_vlmeta(f->head.p, f->notes || f->vlmeta.n);
@@ -182,7 +182,7 @@ static int place(struct frame *f, struct draft *d)
 {
 	static const uint8_t zeros[SLACK_ROOM];
 	uint64_t least, len = d->packed.n + d->trailer_len;
-	TRY(frame_live_end(f, d->has.ix, &least));
+	TRY(frame_live_end(f, d->to.index, &least));
 	TRY(buf_reserve(&d->packed, len + SLACK_ROOM));
 	TRY(space_take_behind(&f->space, len + SLACK_ROOM, least, &d->at));
 	uint32_t slack = slack_at(f, d, d->at + len);
@@ -191,7 +191,7 @@ static int place(struct frame *f, struct draft *d)
 	IGNORE(buf_append(&d->packed, view_of(zeros, slack))); /* reserved above */
 	d->root = (struct header_root){
 		.frame_len = d->at + len,
-		.nbytes = d->has.nbytes,
+		.nbytes = d->to.nbytes,
 		.cbytes = d->at - f->info.header_len,
 		.chunk_size = f->info.chunk_size,
 	};
@@ -215,9 +215,9 @@ uint64_t frame_root_most(const struct frame *f)
 static int draft_root(struct frame *f, struct draft *d)
 {
 	d->trailer_len = (uint32_t)f->trailer.n;
-	TRY(index_encode(d->has.ix, &d->packed));
+	TRY(index_encode(d->to.index, &d->packed));
 	if (f->notes) {
-		TRY(frame_sums_pack(f, d->has.ix, &d->sums));
+		TRY(frame_sums_pack(f, d->to.index, &d->sums));
 		size_t note = root_note_length(d->full != d->seq, f->young.runs.n, d->sums.n);
 		d->trailer_len = (uint32_t)trailer_length(&f->vlmeta, note);
 	}
@@ -267,31 +267,31 @@ static int write_root(struct frame *f, struct draft *d)
 	buf_free(&d->sums);
 	TRY(rc);
 	space_put(&f->space, d->at, len);
-	rc = commit_header(f, &d->root, d->trailer_len, f->notes ? d->full : 0, d->has.moved);
+	rc = commit_header(f, &d->root, d->trailer_len, f->notes ? d->full : 0, d->to.changes);
 	if (rc < 0)
 		space_retire(&f->space, d->at, len);
 	return rc;
 }
 
-int commit_index(struct frame *f, const struct content *has, enum durability how)
+int commit_index(struct frame *f, const struct new_root *to)
 {
-	struct draft d = {.has = *has, .seq = commit_next_seq(f)};
+	struct draft d = {.to = *to, .seq = commit_next_seq(f)};
 	f->seq = d.seq; /* even if this fails: the next root ends elsewhere */
-	if (!has->part && !has->moved) {
+	if (to->changes == CHANGES_ALL) {
 		/* the index is complete, whether or not this root gets to the disk */
 		f->full = d.seq;
 		f->kept = f->nbytes;
 	}
-	d.full = has->moved ? f->roots.newest : f->full;
-	if (cannot_prove(f, has->ix))
+	d.full = to->changes == CHANGES_NONE ? f->roots.newest : f->full;
+	if (cannot_prove(f, to->index))
 		TRY(commit_sync(f));
 	/*
 	 * Sync before the header is written if that was asked for; if recovery would find no other
 	 * root, should the header reach the disk before what it points to; if many bytes wait for a
 	 * durable root; or if recovery could take a torn root for whole, for lack of checksums.
 	 */
-	d.synced = how == COMMIT_SYNC || !f->recoverable || !f->notes ||
-		   frame_space_wants_sync(f) || !frame_sums_fit(has->ix);
+	d.synced = to->durable || !f->recoverable || !f->notes || frame_space_wants_sync(f) ||
+		   !frame_sums_fit(to->index);
 	TRY(write_root(f, &d));
 	f->recoverable = f->notes;
 	f->word = d.fp.word;
@@ -304,8 +304,7 @@ int commit_index(struct frame *f, const struct content *has, enum durability how
 
 static void commit_check(const struct frame *f)
 {
-	assert(f->state == FRAME_DIRTY);
-	assert(f->writable);
+	assert(f->writable && f->state != FRAME_COMMITTING);
 	assert(f->head.n == f->info.header_len);
 	/* the caller must have put the short last chunk again: frame_resize */
 	assert(f->stale == FRAME_NO_CHUNK);
@@ -374,68 +373,74 @@ void frame_cut_given_up(struct frame *f)
 	frame_space_unpinch(f);
 }
 
-/* Commits the first `end` decoded bytes; what is after them stays pending. */
-static int commit_cut(struct frame *f, uint64_t end, enum durability how)
+/* Commits the first to->nbytes decoded bytes; what is after them stays pending. */
+static int commit_cut(struct frame *f, const struct new_root *to)
 {
-	struct numbers ix = {0};
-	struct content has = {.ix = &ix, .nbytes = end, .part = true};
-	int rc = numbers_copy(&ix, &f->index, (uint32_t)range_nchunks(end, f->info.chunk_size));
+	struct numbers index = {0};
+	struct new_root cut = *to;
+	cut.index = &index;
+	assert(to->changes == CHANGES_PART);
+	int rc = numbers_copy(&index, &f->index,
+			      (uint32_t)range_nchunks(to->nbytes, f->info.chunk_size));
 	if (rc == 0)
-		rc = commit_index(f, &has, how);
-	numbers_deinit(&ix);
+		rc = commit_index(f, &cut);
+	numbers_deinit(&index);
 	return rc;
 }
 
-static int commit_changes(struct frame *f, uint64_t end, enum durability how, bool part)
+static int commit_changes(struct frame *f, const struct new_root *to)
 {
-	if (end == 0)
-		return front_commit(f, how);
-	if (end < f->nbytes)
-		return commit_cut(f, end, how);
-	struct content has = {.ix = &f->index, .nbytes = end, .part = part};
-	return commit_index(f, &has, how);
+	if (to->nbytes == 0)
+		return front_commit(f, to);
+	return to->nbytes < f->nbytes ? commit_cut(f, to) : commit_index(f, to);
 }
 
-/* A new root, for the changes up to `end`. */
-static int commit_dirty(struct frame *f, uint64_t end, enum durability how, bool part)
+static int commit_root(struct frame *f, const struct new_root *to)
 {
 	uint64_t start = meter_now();
 	commit_check(f);
 	f->state = FRAME_COMMITTING;
-	int rc = commit_changes(f, end, how, part);
-	f->state = rc < 0 || end < f->nbytes ? FRAME_DIRTY : FRAME_CLEAN;
+	int rc = commit_changes(f, to);
+	f->state = rc < 0 || to->nbytes < f->nbytes ? FRAME_DIRTY : FRAME_CLEAN;
 	TRY(rc);
-	f->ahead &= part;
 	f->root_chunk = 0;
 	meter_add(METER_COMMITS, 1);
 	meter_time(METER_COMMIT, start);
+	if (to->changes == CHANGES_ALL) {
+		f->ahead = false;
+		frame_space_unpinch(f);
+	}
 	return 0;
+}
+
+/*
+ * Without changes, too, if the root on disk may be lost. Or if that is a COMMIT_PART which happens
+ * to lack nothing: it still has the number of an older root, and would be taken for older than what
+ * the intent log has of the file.
+ */
+static bool wants_root(const struct frame *f, enum durability how)
+{
+	return f->state != FRAME_CLEAN || f->suspect || (f->ahead && how != COMMIT_PART);
 }
 
 static int commit(struct frame *f, uint64_t end, enum durability how)
 {
+	struct new_root to = {
+		.nbytes = end,
+		.index = &f->index,
+		.changes = how == COMMIT_PART ? CHANGES_PART : CHANGES_ALL,
+		.durable = how == COMMIT_SYNC || f->suspect, /* it must not point to lost bytes */
+	};
+	bool writes = wants_root(f, how);
 	if (f->state == FRAME_BROKEN)
 		return -ENOMEM;
-	bool part = how == COMMIT_PART;
-	if (f->suspect) /* no root may point to lost bytes */
-		how = COMMIT_SYNC;
-	/*
-	 * The root itself may be lost. Or it is a COMMIT_PART that happens to lack nothing: it
-	 * still has the number of an older root, and would be taken for older than what the intent
-	 * log has of the file.
-	 */
-	if (f->state == FRAME_CLEAN && (f->suspect || (f->ahead && !part)))
-		f->state = FRAME_DIRTY;
-	bool dirty = f->state == FRAME_DIRTY;
-	if (dirty)
-		TRY(commit_dirty(f, end, how, part));
-	if (dirty && !part)
-		frame_space_unpinch(f);
-	if (how != COMMIT_SYNC)
+	if (writes)
+		TRY(commit_root(f, &to));
+	if (!to.durable)
 		return 0;
 	TRY(sync_root(f));
 	f->suspect = false;
-	if (dirty) { /* a clean frame is synced without writing, so the times of its file stay */
+	if (writes) { /* else the times of the file stay */
 		front_forget(f);
 		frame_space_trim(f);
 	}
@@ -449,8 +454,7 @@ bool frame_dirty(const struct frame *f)
 
 bool frame_writes(const struct frame *f, enum durability how)
 {
-	return f->state != FRAME_CLEAN || f->suspect || (f->ahead && how != COMMIT_PART) ||
-	       (f->recovered && how == COMMIT_SYNC);
+	return wants_root(f, how) || (f->recovered && how == COMMIT_SYNC);
 }
 
 int frame_commit(struct frame *f, enum durability how)

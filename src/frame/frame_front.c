@@ -160,8 +160,11 @@ static int move_front(struct frame *f)
 	}
 	if (!busy)
 		return 0;
-	struct content has = {.ix = &f->index, .nbytes = f->info.nbytes, .moved = true};
-	TRY(commit_index(f, &has, COMMIT_SYNC));
+	struct new_root to = {.nbytes = f->info.nbytes,
+			      .index = &f->index,
+			      .changes = CHANGES_NONE,
+			      .durable = true};
+	TRY(commit_index(f, &to));
 	return commit_sync(f);
 }
 
@@ -262,7 +265,7 @@ static int renumber(struct frame *f, uint64_t *seq)
 	return rc;
 }
 
-int front_commit(struct frame *f, enum durability how)
+int front_commit(struct frame *f, const struct new_root *to)
 {
 	uint64_t seq = f->roots.newest;
 	/* An empty root keeps its present trailer, perhaps a longer one of another program. */
@@ -274,7 +277,7 @@ int front_commit(struct frame *f, enum durability how)
 		trailer_len = (uint32_t)f->trailer.n;
 		seq = f->full = f->notes ? f->seq : 0;
 		/* Opening an empty root proves nothing: its metalayers might be torn. */
-		if (how == COMMIT_SYNC || !f->recoverable || f->vlmeta.n)
+		if (to->durable || !f->recoverable || f->vlmeta.n)
 			TRY(commit_sync(f));
 	} else {
 		TRY(renumber(f, &seq));
@@ -286,7 +289,7 @@ int front_commit(struct frame *f, enum durability how)
 	};
 	commit_enter_root(f, &root);
 	header_set_vlmeta(f->head.p, f->vlmeta.n);
-	TRY(commit_header(f, &root, trailer_len, seq, false));
+	TRY(commit_header(f, &root, trailer_len, seq, to->changes));
 	f->recoverable = f->front == FRONT_VALID;
 	f->word = ROOT_SYNCED;
 	frame_identify_root(f);
