@@ -69,6 +69,12 @@ uint32_t commit_type_size(const struct frame *f, const struct numbers *ix, uint6
  */
 void commit_enter_root(struct frame *f, const struct header_root *root);
 
+/*
+ * frame_vacate.c: moves the data of the root on disk away from the front, if any is there, by a
+ * durable commit. Pending changes stay pending.
+ */
+NODISCARD int front_vacate(struct frame *f);
+
 /* frame_front.c: makes the empty root the current one. */
 NODISCARD int front_commit(struct frame *f, const struct new_root *to);
 

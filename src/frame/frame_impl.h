@@ -35,7 +35,7 @@ enum frame_state { FRAME_CLEAN, FRAME_DIRTY, FRAME_COMMITTING, FRAME_BROKEN };
 
 #define FRAME_NO_CHUNK UINT32_MAX
 
-/* Is our trailer of the empty root still right after the header? frame_front.c. */
+/* Is our trailer of the empty root still at the front? */
 enum front { FRONT_UNKNOWN, FRONT_VALID, FRONT_NONE };
 
 /* Do we know which bytes of the chunk area belong to no chunk (frame_space.c)? */
@@ -253,6 +253,12 @@ NODISCARD int frame_prove_young(struct frame *f, struct view runs, uint64_t *bud
 NODISCARD int frame_prove_all(struct frame *f, uint64_t *budget);
 
 /* ---- Writing roots: frame_front.c, redo.c; the rest is in commit_impl.h ---- */
+
+/* The end of the front: the place for the trailer of an empty root, which is never handed out. */
+static inline uint64_t frame_front_end(const struct frame *f)
+{
+	return (uint64_t)f->info.header_len + f->trailer.n;
+}
 
 /* Signs the trailer of an empty root, with the next sequence number, which becomes f->seq. */
 NODISCARD int frame_sign_empty(struct frame *f, struct view head, struct span trailer);

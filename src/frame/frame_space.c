@@ -53,12 +53,6 @@ struct stretch {
 	uint32_t len, n; /* n: chunk number */
 };
 
-/* The end of the front, the place for the trailer of an empty root, which is never handed out. */
-static uint64_t front_end(const struct frame *f)
-{
-	return (uint64_t)f->info.header_len + f->trailer.n;
-}
-
 void frame_space_open(struct frame *f, uint64_t file_len)
 {
 	const struct frame_info *info = &f->info;
@@ -71,12 +65,12 @@ void frame_space_open(struct frame *f, uint64_t file_len)
 	space_retire(&f->space, info->frame_len, f->space.end - info->frame_len);
 	space_root(&f->space, true);
 	f->survey = info->nbytes ? SURVEY_NOT_YET : SURVEY_DONE;
-	f->area = info->nbytes ? info->header_len + info->cbytes : front_end(f);
+	f->area = info->nbytes ? info->header_len + info->cbytes : frame_front_end(f);
 }
 
 void frame_space_retire(struct frame *f, uint64_t at, uint64_t end)
 {
-	at = max_u64(at, front_end(f));
+	at = max_u64(at, frame_front_end(f));
 	if (at < end)
 		space_retire(&f->space, at, end - at);
 }
@@ -125,7 +119,7 @@ static int collect(struct frame *f, struct stretch *list, uint32_t *n)
 /* Makes a gap between chunks of the root on disk wait: an older root may refer to it. */
 static void let_gap_wait(struct frame *f, uint64_t at, uint64_t end)
 {
-	at = max_u64(at, front_end(f));
+	at = max_u64(at, frame_front_end(f));
 	if (at < end)
 		space_wait(&f->space, at, end - at);
 }
@@ -216,7 +210,7 @@ int frame_live_end(struct frame *f, const struct numbers *ix, uint64_t *end)
 {
 	uint64_t last = 0; /* offset of the last chunk; 0: none */
 	uint32_t len = 0;
-	*end = front_end(f);
+	*end = frame_front_end(f);
 	if (f->survey != SURVEY_DONE)
 		*end = max_u64(*end, f->area);
 	for (uint32_t i = 0; (i = index_next_stored(ix, i)) < ix->n; i++)
@@ -294,7 +288,7 @@ void frame_space_durable(struct frame *f)
 	if (f->state == FRAME_CLEAN && f->info.nbytes == 0 && f->nbytes == 0 &&
 	    !space_is_busy(&f->space)) {
 		space_cut(&f->space, f->info.frame_len);
-		f->area = front_end(f);
+		f->area = frame_front_end(f);
 		f->survey = SURVEY_DONE;
 	}
 }
