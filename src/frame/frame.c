@@ -13,7 +13,8 @@
  * CLEAN       index and size are those of the root on disk. If that root is a COMMIT_PART
  *             (`ahead`), the next full commit writes another one all the same.
  * DIRTY       they differ from it: our readers see the changes, other programs do not. Also after
- *             a frame_commit_part that left out the end of the file.
+ *             a frame_commit_part that left out the end of the file. Not `ahead`: chunks were only
+ *             moved (compact.c).
  * COMMITTING  inside frame_commit only.
  * BROKEN      the index in memory lacks a change that the caller made, so it must never become a
  *             root. All commits fail with -ENOMEM.
@@ -31,14 +32,23 @@
 
 #define RECLAIM_LEAST (256u << 10)
 
-static void frame_check(const struct frame *f)
+/* The table in frame_impl.h. */
+static void check_disk(const struct frame *f)
+{
+	assert(!f->recovered || (f->unsynced && f->went_back && !f->latest));
+	assert(!f->doubt || f->unsynced || f->suspect);
+	assert(!f->suspect || f->doubt || !f->unsynced);
+}
+
+void frame_check(const struct frame *f)
 {
 	assert(f->state != FRAME_COMMITTING);
 	assert(f->writable);
 	assert(f->index.n == range_nchunks(f->nbytes, f->info.chunk_size));
-	assert(f->state != FRAME_CLEAN || f->nbytes == f->info.nbytes);
+	assert(f->state != FRAME_CLEAN || (f->nbytes == f->info.nbytes && !f->root_chunk));
 	assert(f->stale == FRAME_NO_CHUNK || f->stale < f->index.n);
 	assert(f->space.end >= (uint64_t)f->info.header_len + f->info.trailer_len);
+	check_disk(f);
 }
 
 static void drop_copy(struct frame *f)

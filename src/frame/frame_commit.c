@@ -304,7 +304,7 @@ int commit_index(struct frame *f, const struct new_root *to)
 
 static void commit_check(const struct frame *f)
 {
-	assert(f->writable && f->state != FRAME_COMMITTING);
+	frame_check(f);
 	assert(f->head.n == f->info.header_len);
 	/* the caller must have put the short last chunk again: frame_resize */
 	assert(f->stale == FRAME_NO_CHUNK);

@@ -105,6 +105,18 @@ struct frame {
 	 *   suspect     a sync fails, of this frame or of the one    a commit and its sync: redo.c
 	 *               that the file had open before
 	 *   young       a chunk is put: young.h                      a sync
+	 *
+	 * Between calls, these hold together (x: yes, -: no, .: either; frame_check):
+	 *
+	 *   unsynced  recovered  doubt  suspect   the disk has
+	 *      -          -        -       -      this root, and all of it
+	 *      x          -        -       -      this root, perhaps torn, or one before it
+	 *      x          x        -       -      a torn root's header; recovery finds this one
+	 *      x          .        x       -      any of these, or a newer root: writing it failed
+	 *      .          .        x       x      nobody knows: a sync failed
+	 *      -          -        -       x      this root, synced again; the commit failed later
+	 *
+	 * A recovered root is never `latest`, and has been gone back to.
 	 */
 	bool changed, unsynced, recovered, doubt, suspect;
 	struct young young;
@@ -123,6 +135,9 @@ struct frame {
 
 /* Makes a frame of `io` and `dirfd` (-1: none), and takes both, even if it fails. */
 NODISCARD int frame_new_take(struct frame **f, struct io *io, int dirfd);
+
+/* Asserts what holds between calls that change a frame: the states, and what the disk may lack. */
+void frame_check(const struct frame *f);
 
 /* Hands out a frame that was opened or made; or closes it, if `rc` says that this failed. */
 NODISCARD int frame_ready_take(struct frame **out, struct frame *f, int rc);

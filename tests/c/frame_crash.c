@@ -433,6 +433,7 @@ static int commit_done(struct story *t, int rc)
 		rc = 1;
 	}
 	space_check(&t->f->space);
+	frame_check(t->f);
 	return rc;
 }
 
