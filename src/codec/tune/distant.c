@@ -13,7 +13,7 @@ static const struct tune_pieces one_block = {1, 64u << 10, 1}, text_block = {1, 
  * per letter look like noise but recur, as do the names of many small members of an archive. So if
  * little or nothing is gained, a whole block is encoded.
  */
-int tune_look_far(struct tuner *t)
+static int try_block(struct tuner *t)
 {
 	struct tune_report *r = t->report;
 	struct tune_trial plain;
@@ -123,11 +123,18 @@ static bool may_have_copies(const struct tuner *t)
 	       (4 * without <= 5 * with && tune_is_text(t->gathered));
 }
 
-int tune_look_for_copies(struct tuner *t)
+static int look_for_copies(struct tuner *t)
 {
 	bool far;
 	TRY(find_copies(t, &far));
 	return far || may_have_copies(t) ? try_copies(t, far) : 0;
+}
+
+int tune_look_far(struct tuner *t)
+{
+	if (t->goal->aim == TUNE_SPEED)
+		return 0;
+	return t->little ? try_block(t) : look_for_copies(t);
 }
 
 /*

@@ -90,6 +90,7 @@ struct tuner {
 	size_t block;               /* block size of a trial; 0: all gathered bytes are one block */
 	uint64_t offset;            /* of the sample in the file                               */
 	uint32_t before;            /* item size of the last choice for the file; 0: none      */
+	bool little;                /* by short pieces, not even the best candidate saves much */
 	bool wordy;                 /* matches save a lot without any filter                   */
 	bool decimals;              /* tune_are_decimals                                       */
 	bool has_signs;             /* tune_signed found an item                               */
@@ -178,23 +179,21 @@ void tune_advise(const struct tune_goal *g, bool mixed, struct pipeline *out);
 NODISCARD int tune_look(struct tuner *t);
 
 /*
- * tune/distant.c, after tune_look, whose short pieces may miss distant matches. tune_look_far: if
- * they compressed little. tune_look_for_copies: if a filter may break up copies. Either may make
- * "no filter" the best candidate.
+ * tune/distant.c, after that: short pieces miss distant matches. If they saved little, or if a
+ * filter may break up copies, this may make "no filter" the best candidate.
  */
 NODISCARD int tune_look_far(struct tuner *t);
-NODISCARD int tune_look_for_copies(struct tuner *t);
-
-/*
- * tune/distant.c, after those: if only the codec helps, and the aim is size, tries the level that
- * tune_advise sets and the one below it.
- */
-NODISCARD int tune_look_at_levels(struct tuner *t);
 
 /*
  * tune/repeat.c, after that: if most of the chunk repeats at distances beyond usual blocks, and
  * that saves a quarter, makes one large block the best candidate, and sets t->repeats.
  */
 NODISCARD int tune_look_for_repeats(struct tuner *t);
+
+/*
+ * tune/distant.c, after that: if only the codec helps, and the aim is size, tries the level that
+ * tune_advise sets and the one below it, and sets t->level.
+ */
+NODISCARD int tune_look_at_levels(struct tuner *t);
 
 #endif

@@ -1,12 +1,18 @@
 /*
- * A look at a chunk. Many candidates are tried on short pieces from all over it, and those that can
- * still win, on longer ones. Entropies of bytes by position in an item narrow many item sizes down
- * to a few.
+ * A look at a chunk. In this order:
  *
- * Short pieces mislead in two ways, which are corrected. Differences (bytedelta) look better than
- * they are, so one of them wins only after a trial, on long pieces, of its sibling without
- * differences. And whether planes are better coded as separate streams or joined in one depends on
- * their similarity, so the best candidate is tried both ways.
+ *   look_at_all   Entropies of bytes by position in an item narrow many item sizes down to a few.
+ *                 Candidates for these, and "no filter", are tried on short pieces from all over
+ *                 the chunk.
+ *   pick_rivals   Those that can still win are brought to the front of the list, and with them
+ *                 some that short pieces wrong.
+ *   try_rivals    These are tried on longer pieces, or on short ones from more places.
+ *   try_records   Long records are tried on the longest pieces.
+ *
+ * Short pieces mislead in three ways. Differences (bytedelta) look better than they are, so one of
+ * them wins only after a trial, on long pieces, of its sibling without differences. Whether planes
+ * are better coded as separate streams or joined in one depends on their similarity, so the best
+ * candidate is tried both ways. And "no filter" lacks its distant matches.
  */
 #include "codec/codec.h"
 #include "codec/encoder.h"
@@ -218,14 +224,9 @@ static bool is_behind_plain(const struct tune_report *r)
  * For text, if the likeliest item is far worse than no filter, no other item is tried, and
  * bitshuffle only for records or few values.
  */
-static int try_likely(struct tuner *t)
+static int try_filters(struct tuner *t)
 {
 	const struct tune_report *r = t->report;
-	scan_items(t);
-	TRY(try_kind(t, TUNE_KIND_PLAIN, 1));
-	t->wordy = is_wordy(t);
-	if (filters_hopeless(t))
-		return 0;
 	uint64_t least = least_bits(&t->scan.item[0]);
 	unsigned nbits = items_by_bits(&t->goal->base);
 	unsigned nlikely = is_certain(t) ? 1 : ITEMS_TRIED;
@@ -239,6 +240,22 @@ static int try_likely(struct tuner *t)
 	}
 	TRY(try_bits_of_signed(t));
 	return try_bits_of_bytes(t);
+}
+
+/* Tries all candidates that may help, and sorts them. */
+static int look_at_all(struct tuner *t)
+{
+	struct tune_report *r = t->report;
+	TRY(tune_gather(t, tune_can_estimate(t) ? &estimated_short : &coded_short,
+			TUNE_FIRST_PLACES));
+	scan_items(t);
+	TRY(try_kind(t, TUNE_KIND_PLAIN, 1));
+	t->wordy = is_wordy(t);
+	if (!filters_hopeless(t))
+		TRY(try_filters(t));
+	tune_sort(r->tried, r->ntried);
+	t->little = tune_permille(&r->tried[0]) >= TUNE_PAYS_CLEARLY;
+	return 0;
 }
 
 static bool is_delta(const struct tune_trial *trial)
@@ -327,6 +344,15 @@ static unsigned bring_joined(struct tune_report *r, unsigned n)
 	return n + 1;
 }
 
+/* Brings those to look at again to the front, the best first. Returns their number. */
+static unsigned pick_rivals(struct tuner *t)
+{
+	unsigned n = count_rivals(t->report);
+	n = bring_sibling(t, n);
+	n = bring_joined(t->report, n);
+	return bring_plain(t, n);
+}
+
 /* How the result of another trial counts: added to the earlier ones, or replacing them. */
 enum scores { ADDED, ANEW };
 
@@ -348,17 +374,23 @@ static int try_gathered(struct tuner *t, unsigned n, enum scores scores)
 }
 
 /*
- * Tries the first `n` on long pieces, each as a block of its own. One part of an image may be
- * darker than another. Differences are not affected, but plain bytes of both parts in one block
- * need a wider table: so short pieces, put together in one block, make differences look better than
- * they are, by up to 14 % of an image. If differences are among the candidates, the results of
- * short pieces are dropped (ANEW).
+ * Gathers pieces of which each is a block of its own. One part of an image may be darker than
+ * another. Differences are not affected, but plain bytes of both parts in one block need a wider
+ * table: so short pieces, put together in one block, make differences look better than they are, by
+ * up to 14 % of an image. If differences are among the candidates, the results of short pieces are
+ * dropped (ANEW).
  */
-static int try_long(struct tuner *t, const struct tune_pieces *pieces, unsigned n,
-		    enum scores scores)
+static int gather_blocks(struct tuner *t, const struct tune_pieces *pieces)
 {
 	TRY(tune_gather(t, pieces, TUNE_OTHER_PLACES));
 	t->block = t->gathered.n / pieces->n;
+	return 0;
+}
+
+static int try_blocks(struct tuner *t, const struct tune_pieces *pieces, unsigned n,
+		      enum scores scores)
+{
+	TRY(gather_blocks(t, pieces));
 	return try_gathered(t, n, scores);
 }
 
@@ -397,11 +429,11 @@ static int try_one_place(struct tuner *t, unsigned n, enum scores scores)
 	struct tune_report *r = t->report;
 	struct tune_trial led[TUNE_TRIED_MAX];
 	memcpy(led, r->tried, n * sizeof *led);
-	TRY(try_long(t, &estimated_long, n, scores));
+	TRY(try_blocks(t, &estimated_long, n, scores));
 	bool unlike = far_apart(tune_permille(&led[0]), tune_permille(&r->tried[0])) ||
 		      is_overturned(led, &r->tried[0]);
 	bool alone = scores == ANEW && n > 1 && is_tie(r);
-	return unlike || alone ? try_long(t, &estimated_many, n, ANEW) : 0;
+	return unlike || alone ? try_blocks(t, &estimated_many, n, ANEW) : 0;
 }
 
 /*
@@ -434,8 +466,7 @@ static unsigned count_near(const struct tune_report *r, unsigned n, uint32_t par
  */
 static int try_long_records(struct tuner *t, unsigned n)
 {
-	TRY(tune_gather(t, &record_long, TUNE_OTHER_PLACES));
-	t->block = t->gathered.n / record_long.n;
+	TRY(gather_blocks(t, &record_long));
 	struct view all = t->gathered;
 	size_t half = record_long.n / 2 * t->block;
 	t->gathered = view_part(all, 0, half);
@@ -458,40 +489,28 @@ static int try_records(struct tuner *t)
 	unsigned n = bring_records(r);
 	if (n == 1)
 		return 0;
-	TRY(try_long(t, &record_first, n, ANEW));
+	TRY(try_blocks(t, &record_first, n, ANEW));
 	n = count_near(r, n, 4);
 	return n > 1 ? try_long_records(t, n) : 0;
 }
 
-/* Tries the first `n` on longer pieces, or at more places. */
+/*
+ * Tries the first `n` on longer pieces, or at more places. With n == 1 there is nothing to decide;
+ * but that little is saved at all is not believed after one look.
+ */
 static int try_rivals(struct tuner *t, unsigned n)
 {
 	const struct tune_trial *best = &t->report->tried[0], *next = &t->report->tried[1];
-	bool doubtful = !tune_can_estimate(t) || has_long_items(best) || has_long_items(next) ||
-			tune_permille(best) >= TUNE_PAYS_CLEARLY;
-	if (doubtful)
-		return try_long(t, &coded_long, n, ANEW);
+	if (n == 1 && !t->little)
+		return 0;
+	if (t->little || !tune_can_estimate(t) || has_long_items(best) || has_long_items(next))
+		return try_blocks(t, &coded_long, n, ANEW);
 	return try_one_place(t, n, find_delta(t->report, n) < n ? ANEW : ADDED);
 }
 
 int tune_look(struct tuner *t)
 {
-	struct tune_report *r = t->report;
-	TRY(tune_gather(t, tune_can_estimate(t) ? &estimated_short : &coded_short,
-			TUNE_FIRST_PLACES));
-	TRY(try_likely(t));
-	tune_sort(r->tried, r->ntried);
-	bool little = tune_permille(&r->tried[0]) >= TUNE_PAYS_CLEARLY;
-	unsigned n = bring_sibling(t, count_rivals(r));
-	n = bring_plain(t, bring_joined(r, n));
-	/*
-	 * With n == 1 there is nothing to decide; but that little is saved at all is not believed
-	 * after one look.
-	 */
-	if (n > 1 || little)
-		TRY(try_rivals(t, n));
-	TRY(try_records(t));
-	if (t->goal->aim == TUNE_SPEED)
-		return 0;
-	return little ? tune_look_far(t) : tune_look_for_copies(t);
+	TRY(look_at_all(t));
+	TRY(try_rivals(t, pick_rivals(t)));
+	return try_records(t);
 }

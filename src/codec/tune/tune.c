@@ -227,6 +227,7 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 		return 0;
 	report->period = period_of(in, &before);
 	TRY(tune_look(&t));
+	TRY(tune_look_far(&t));
 	TRY(tune_look_for_repeats(&t));
 	TRY(tune_look_at_levels(&t));
 	settle(&t, in, out);
