@@ -53,13 +53,12 @@ int commit_header(struct frame *f, const struct header_root *root, uint32_t trai
 	f->unsynced = f->changed = true;
 	f->doubt = rc < 0;
 	f->roots.newest = rc < 0 ? 0 : seq;
-	if (rc < 0) {
-		space_root(&f->space, false);
-		return rc;
-	}
+	space_use(&f->space);
+	TRY(rc);
 	if (info->nbytes) /* index and trailer of the old root */
 		frame_space_retire(f, info->header_len + info->cbytes, info->frame_len);
-	space_root(&f->space, changes != CHANGES_NONE);
+	if (changes != CHANGES_NONE)
+		space_pass(&f->space);
 	f->firm = max_u64(f->firm, root->frame_len);
 	f->roomy = 0; /* others may have filled the disk since it was asked */
 	f->recovered = false;

@@ -63,7 +63,7 @@ void frame_space_open(struct frame *f, uint64_t file_len)
 	 * it.
 	 */
 	space_retire(&f->space, info->frame_len, f->space.end - info->frame_len);
-	space_root(&f->space, true);
+	space_pass(&f->space);
 	f->survey = info->nbytes ? SURVEY_NOT_YET : SURVEY_DONE;
 	f->area = info->nbytes ? info->header_len + info->cbytes : frame_front_end(f);
 }

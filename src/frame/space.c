@@ -328,7 +328,7 @@ void space_wait(struct space *sp, uint64_t at, uint64_t len)
 	list_add(&sp->waiting, &sp->nwaiting, at, len);
 }
 
-void space_root(struct space *sp, bool sure)
+void space_use(struct space *sp)
 {
 	struct space_extent *lent = NULL, *e;
 	while ((e = pop_at(&sp->busy)))
@@ -338,8 +338,11 @@ void space_root(struct space *sp, bool sure)
 			mem_free(e);
 	while ((e = list_pop(&lent)))
 		treap_add(&sp->busy, &e->by_at);
-	if (!sure)
-		return;
+}
+
+void space_pass(struct space *sp)
+{
+	struct space_extent *e;
 	while ((e = list_pop(&sp->retired)))
 		list_push(&sp->waiting, e);
 	sp->nwaiting += sp->nretired;

@@ -1,10 +1,10 @@
 /*
  * Which bytes of the file may be written.
  *
- *    free --take--> lent --put--> put --root--> used
+ *    free --take--> lent --put--> put --use---> used
  *     ^              |             |              | retire
  *     +----give------+----drop-----+              v
- *     +------------- durable -- waiting <-root- retired
+ *     +------------- durable -- waiting <-pass- retired
  *
  *    free      no root refers to it
  *    lent      somebody is filling it
@@ -13,9 +13,9 @@
  *    retired   the root on disk still does; the next one will not
  *    waiting   it does not any more; but the disk may still have an older root that does
  *
- * `root` is the writing of a header, which makes a new root the one on disk; `durable` means that
- * this root and all writes before it have reached the disk. What is used, retired or waiting is
- * never overwritten, so the disk has a whole root at any time.
+ * `use` and `pass` come with the writing of a header, which makes a new root the one on disk;
+ * `durable` means that this root and all writes before it have reached the disk. What is used,
+ * retired or waiting is never overwritten, so the disk has a whole root at any time.
  *
  * Free extents are kept by offset, so that neighbours can merge, and by length, for best fit. Only
  * taking space can fail for lack of memory; elsewhere, at worst, some free bytes are forgotten.
@@ -82,12 +82,11 @@ void space_retire(struct space *sp, uint64_t at, uint64_t len);
 /* It does not refer to them, but an older root might: they wait. */
 void space_wait(struct space *sp, uint64_t at, uint64_t len);
 
-/*
- * A root was written: what was put is used, and what was retired waits. Not `sure`: what was
- * retired stays retired, because the write failed but may have reached the file, or because this
- * root still refers to it.
- */
-void space_root(struct space *sp, bool sure);
+/* The header of a new root may be in the file, even if writing it failed: what was put is used. */
+void space_use(struct space *sp);
+
+/* It is there, and the root refers to nothing that was retired: that waits. */
+void space_pass(struct space *sp);
 
 /* The root on disk is durable: what waited is free. */
 void space_durable(struct space *sp);
