@@ -127,7 +127,7 @@ static int choose(struct work *w, uint64_t at, struct tune_report *r)
 		w->nchoices++;
 	} else {
 		w->tuned.pipeline = w->goal.base;
-		tune_unseen(&w->goal, &w->tuned.pipeline);
+		tune_raise_level(&w->goal, &w->tuned.pipeline);
 	}
 	if (!at || !is_same_pipeline(&before, &w->tuned.pipeline))
 		note_change(w, at);

@@ -148,7 +148,7 @@ int tune_look_at_levels(struct tuner *t)
 	struct tune_trial advised, below;
 	struct pipeline p;
 	tune_build(t->goal, TUNE_KIND_PLAIN, 1, &p);
-	tune_advise(t->goal, true, &p);
+	tune_raise_level(t->goal, &p);
 	if (t->goal->aim != TUNE_SIZE || p.level == t->goal->base.level || t->repeats ||
 	    tune_is_filtered(&r->tried[0].pipeline))
 		return 0;

@@ -95,7 +95,7 @@ struct tuner {
 	bool decimals;              /* tune_are_decimals                                       */
 	bool has_signs;             /* tune_signed found an item                               */
 	bool repeats;               /* the best candidate has a chunk in one block             */
-	uint8_t level;              /* tune_look_at_levels: better than tune_advise's; 0: none */
+	uint8_t level;              /* tune_look_at_levels: better than tune_raise_level's, or 0 */
 	bool no_shuffle;            /* differences were far better than shuffled bytes ...     */
 	bool no_delta;              /* ... or far worse                                        */
 };
@@ -172,9 +172,6 @@ uint32_t tune_permille(const struct tune_trial *trial);
 /* True: enough is saved to be worth the decoding. */
 bool tune_pays(const struct tune_goal *goal, const struct tune_trial *trial);
 
-/* tune/tune.c: sets level and block size in *out for bytes that no filter helps. */
-void tune_advise(const struct tune_goal *g, bool mixed, struct pipeline *out);
-
 /* tune/look.c: fills in report->tried, best first. */
 NODISCARD int tune_look(struct tuner *t);
 
@@ -191,8 +188,8 @@ NODISCARD int tune_look_far(struct tuner *t);
 NODISCARD int tune_look_for_repeats(struct tuner *t);
 
 /*
- * tune/distant.c, after that: if only the codec helps, and the aim is size, tries the level that
- * tune_advise sets and the one below it, and sets t->level.
+ * tune/distant.c, after that: if only the codec helps, and the aim is size, tries the level of
+ * tune_raise_level and the one below it, and sets t->level.
  */
 NODISCARD int tune_look_at_levels(struct tuner *t);
 

@@ -99,7 +99,7 @@ int tune_look_for_repeats(struct tuner *t)
 		return 0;
 	t->gathered = whole;
 	tune_build(t->goal, TUNE_KIND_PLAIN, 1, &plain);
-	tune_advise(t->goal, true, &plain);
+	tune_raise_level(t->goal, &plain);
 	TRY(try_whole(t, &plain, &best));
 	TRY(try_whole(t, &r->tried[0].pipeline, &best));
 	/* a quarter has to be saved, since readers of single blocks wait for all of it */

@@ -127,7 +127,7 @@ static int estimate_sample(struct tuner *t, const struct pipeline *p, struct vie
 
 /*
  * Lowers the score of the candidate without a filter where a sample hides its advantages: distant
- * matches, what the next level saves (tune_advise), and the other parts of a file whose parts
+ * matches, what the next level saves (tune_raise_level), and the other parts of a file whose parts
  * differ. Most of all for codecs other than zstd, which depend on matches. The fractions were
  * measured: docs/SPEED.md, "No filter, and records".
  */
@@ -204,7 +204,7 @@ int tune_try_plain(struct tuner *t, struct tune_trial *trial)
 	struct pipeline plain, one;
 	tune_build(t->goal, TUNE_KIND_PLAIN, 1, &plain);
 	one = plain;
-	tune_advise(t->goal, t->report->hint.mixed, &one);
+	tune_raise_level(t->goal, &one);
 	one.blocksize = (uint32_t)t->gathered.n;
 	TRY(tune_try_coded(t, &one, trial));
 	trial->pipeline = plain;

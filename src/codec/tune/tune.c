@@ -25,24 +25,21 @@
 #define USUAL_BLOCK (64u << 10) /* for bytes without items */
 #define TEXT_BLOCK (96u << 10)
 
-/*
- * If no filter helps, it is up to the codec: the next level saves 5 % of text and code. A block
- * half as large again saves 3 % more of text, little of code, and costs readers of single blocks a
- * third of their time.
- */
-void tune_advise(const struct tune_goal *g, bool mixed, struct pipeline *out)
+/* If no filter helps, it is up to the codec: the next level saves 5 % of text and code. */
+void tune_raise_level(const struct tune_goal *g, struct pipeline *out)
 {
-	if (g->aim == TUNE_SPEED)
-		return;
-	if (g->free_codec && out->codec == CODEC_ZSTD && out->level == 1)
+	if (g->aim != TUNE_SPEED && g->free_codec && out->codec == CODEC_ZSTD && out->level == 1)
 		out->level = g->aim == TUNE_SIZE ? 3 : 2;
-	if (g->free_blocksize && !mixed)
-		out->blocksize = g->aim == TUNE_SIZE ? 128u << 10 : TEXT_BLOCK;
 }
 
-void tune_unseen(const struct tune_goal *goal, struct pipeline *out)
+/*
+ * A block half as large again saves 3 % more of text, little of code, and costs readers of single
+ * blocks a third of their time.
+ */
+static void use_text_block(const struct tune_goal *g, struct pipeline *out)
 {
-	tune_advise(goal, true, out);
+	if (g->aim != TUNE_SPEED && g->free_blocksize)
+		out->blocksize = g->aim == TUNE_SIZE ? 128u << 10 : TEXT_BLOCK;
 }
 
 /*
@@ -202,7 +199,9 @@ static void settle(const struct tuner *t, const struct tune_input *in, struct pi
 		r->again = min_u64(r->again, AGAIN_TIE);
 	if (!tune_is_filtered(out) && r->permille <= TUNE_PAYS_CLEARLY) {
 		bool small = mixed && !in->offset && fits_one_block(in->sample);
-		tune_advise(t->goal, mixed && !small, out);
+		tune_raise_level(t->goal, out);
+		if (!mixed || small)
+			use_text_block(t->goal, out);
 		out->level = t->level ? t->level : out->level;
 		r->again = small ? 1 : r->again;
 	}
@@ -250,8 +249,10 @@ bool tune_candidate(const struct tune_goal *goal, uint32_t item, unsigned i, str
 
 	if (i < 2) {
 		tune_build(goal, TUNE_KIND_PLAIN, 1, out);
-		if (i == 1)
-			tune_advise(goal, false, out);
+		if (i == 1) {
+			tune_raise_level(goal, out);
+			use_text_block(goal, out);
+		}
 		return true;
 	}
 	unsigned left = i - 2;

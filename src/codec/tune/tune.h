@@ -121,10 +121,10 @@ NODISCARD int tune_choose(struct scratch *s, const struct tune_goal *goal,
 bool tune_stands_out(struct scratch *s, struct view file);
 
 /*
- * For data that is too short to choose for, and thus gets no filter: raises the level of *out,
- * which is that of the goal's base, to one suited to text.
+ * For data that gets no filter, such as what is too short to choose for: raises the level of *out,
+ * if that is the lowest and the goal leaves it free, to one suited to text.
  */
-void tune_unseen(const struct tune_goal *goal, struct pipeline *out);
+void tune_raise_level(const struct tune_goal *goal, struct pipeline *out);
 
 /*
  * The i-th of all candidates that tune_choose may choose for this goal, with usual block sizes and

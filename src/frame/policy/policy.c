@@ -226,7 +226,7 @@ static void begin_small(struct policy *p)
 	uint8_t level = p->pipeline.level;
 
 	if (p->tuned)
-		tune_unseen(&goal, &p->pipeline);
+		tune_raise_level(&goal, &p->pipeline);
 	p->items = 1;
 	p->first = p->pipeline.level != level;
 }
