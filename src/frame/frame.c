@@ -334,7 +334,7 @@ static void reclaim(struct frame *f, uint32_t n)
 	if (commit_sync(f) < 0)
 		return;
 	f->changed = true; /* it is about to be */
-	frame_space_trim(f);
+	frame_disk_trim(f);
 }
 
 int frame_alloc(struct frame *f, uint32_t n, uint32_t len, struct frame_place *p)
@@ -346,7 +346,7 @@ int frame_alloc(struct frame *f, uint32_t n, uint32_t len, struct frame_place *p
 	TRY(numbers_reserve(&f->sums, f->space.nlent + 1));
 	*p = (struct frame_place){.len = len, .epoch = era_now()};
 	TRY(space_take(&f->space, len, &p->at));
-	int rc = frame_space_pinch(f, n, p);
+	int rc = frame_disk_reserve(f, n, p);
 	if (rc < 0)
 		space_give(&f->space, p->at, p->len);
 	frame_check(f);

@@ -484,7 +484,7 @@ enum root_match frame_compare_root(struct frame *f); /* [reader] */
  */
 void frame_set_wary(struct frame *f, bool wary);
 
-/* ---- Free space in the file: frame_space.c, compact.c ---- */
+/* ---- Free space in the file: frame_space.c, frame_disk.c, compact.c ---- */
 
 /*
  * True: more than a third of the file is free or will be, as far as is known without a search.

@@ -357,7 +357,7 @@ int frame_sync_root(struct frame *f)
 	if (f->state == FRAME_BROKEN)
 		return -ENOMEM;
 	TRY(sync_root(f));
-	frame_space_trim(f);
+	frame_disk_trim(f);
 	return 0;
 }
 
@@ -369,7 +369,7 @@ void frame_cut_given_up(struct frame *f)
 	f->changed = true;
 	IGNORE(frame_sync_root(f));
 	f->reserved = true; /* perhaps, before the frame was loaded again */
-	frame_space_unpinch(f);
+	frame_disk_release(f);
 }
 
 /* Commits the first to->nbytes decoded bytes; what is after them stays pending. */
@@ -407,7 +407,7 @@ static int commit_root(struct frame *f, const struct new_root *to)
 	meter_time(METER_COMMIT, start);
 	if (to->changes == CHANGES_ALL) {
 		f->ahead = false;
-		frame_space_unpinch(f);
+		frame_disk_release(f);
 	}
 	return 0;
 }
@@ -441,7 +441,7 @@ static int commit(struct frame *f, uint64_t end, enum durability how)
 	f->suspect = false;
 	if (writes) { /* else the times of the file stay */
 		front_forget(f);
-		frame_space_trim(f);
+		frame_disk_trim(f);
 	}
 	return 0;
 }

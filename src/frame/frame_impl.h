@@ -126,7 +126,7 @@ struct frame {
 	struct space space;
 	enum survey survey;
 	uint64_t firm;  /* end of the last byte that was put, or is a root's, and not cut off */
-	uint64_t roomy; /* how far it may grow before the disk is asked: frame_space_pinch */
+	uint64_t roomy; /* how far it may grow before the disk is asked: frame_disk_reserve */
 	bool reserved;  /* some of the disk is kept for roots after its end                */
 	uint64_t area; /* end of the chunk area when the frame was opened                  */
 };
@@ -310,19 +310,8 @@ bool frame_space_outgrown(const struct frame *f);
 /* Called when the root on disk is durable: frees what waited for that. */
 void frame_space_durable(struct frame *f);
 
-/* Gives free space back to the file system: large gaps, and the tail of the file. */
-void frame_space_trim(struct frame *f);
-
-/*
- * Call when *p has been lent to chunk n. If the disk is nearly full, keeps some of it for the next
- * roots; -ENOSPC, -EDQUOT: that is not possible, so the chunk has to wait for them. A full commit
- * gives back what they did not need, by frame_space_unpinch.
- */
-NODISCARD int frame_space_pinch(struct frame *f, uint32_t n, const struct frame_place *p);
-void frame_space_unpinch(struct frame *f);
-
-/* Roughly an upper bound for the length of the next root, index and trailer. */
-uint64_t frame_root_most(const struct frame *f);
+/* Bytes in use by the root on disk or by the next one. */
+uint64_t frame_space_live(const struct frame *f);
 
 /* Finds the garbage that existed when the frame was opened, unless that was done before. */
 void frame_space_survey(struct frame *f);
@@ -331,5 +320,21 @@ void frame_space_survey(struct frame *f);
  * The same, before chunk n is replaced, if its place makes that necessary or there are few chunks.
  */
 void frame_space_survey_for(struct frame *f, uint32_t n);
+
+/* ---- What the file takes of the disk: frame_disk.c ---- */
+
+/*
+ * Call when *p has been lent to chunk n. If the disk is nearly full, keeps some of it for the next
+ * roots; -ENOSPC, -EDQUOT: that is not possible, so the chunk has to wait for them. A full commit
+ * gives back what they did not need, by frame_disk_release.
+ */
+NODISCARD int frame_disk_reserve(struct frame *f, uint32_t n, const struct frame_place *p);
+void frame_disk_release(struct frame *f);
+
+/* Roughly an upper bound for the length of the next root, index and trailer: frame_commit.c. */
+uint64_t frame_root_most(const struct frame *f);
+
+/* Gives free space back to the file system: large gaps, and the tail of the file. */
+void frame_disk_trim(struct frame *f);
 
 #endif

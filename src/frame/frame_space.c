@@ -23,28 +23,6 @@
  */
 #define OUTGROWN_LEAST (64u << 10)
 
-#define PUNCH_LEAST (1u << 20) /* gaps of at least this many bytes are punched out */
-#define PUNCH_MOST 16          /* at most this many after one sync          */
-#define DISK_BLOCK 4096u       /* only whole blocks can be punched out      */
-#define CUT_LEAST (64u << 10)  /* a free tail of this many bytes is cut off */
-
-/* For a tight frame: any gap of 8 KiB contains a whole block of 4 KiB. */
-#define PUNCH_LEAST_TIGHT (8u << 10)
-#define PUNCH_MOST_TIGHT 256
-
-/*
- * The disk is nearly full if it has no room for so many chunks. If it has, the file may grow by one
- * of these shares before the disk is asked again, or by this many bytes.
- */
-#define PINCH_SHARE 64
-#define PINCH_MOST (64ull << 20)
-
-/*
- * So many roots have to fit after the last chunk: one is the disk's, another may be needed before
- * that one's space is free, which may be too short for the third.
- */
-#define PINCH_ROOTS 3
-
 #define LENGTH_NONE NUMBER_NEW /* unknown: the chunk is never freed */
 
 /* Where a chunk lies. */
@@ -230,8 +208,7 @@ int frame_live_end(struct frame *f, const struct numbers *ix, uint64_t *end)
 	return 0;
 }
 
-/* Bytes in use by the root on disk or by the next one. */
-static uint64_t live(const struct frame *f)
+uint64_t frame_space_live(const struct frame *f)
 {
 	const struct space *sp = &f->space;
 	uint64_t idle = f->info.header_len + sp->nfree + sp->nwaiting + sp->nretired;
@@ -240,12 +217,12 @@ static uint64_t live(const struct frame *f)
 
 static bool is_pressing(const struct frame *f, uint64_t waiting)
 {
-	return waiting > max_u64(PRESS_LEAST, live(f) / PRESS_SHARE);
+	return waiting > max_u64(PRESS_LEAST, frame_space_live(f) / PRESS_SHARE);
 }
 
 bool frame_space_outgrown(const struct frame *f)
 {
-	uint64_t in_use = live(f) + f->space.nretired;
+	uint64_t in_use = frame_space_live(f) + f->space.nretired;
 	return f->space.nwaiting > max_u64(OUTGROWN_LEAST, in_use / 2);
 }
 
@@ -264,24 +241,6 @@ bool frame_waits(const struct frame *f)
 	return f->space.nwaiting + f->space.nretired > 0;
 }
 
-struct punch {
-	struct frame *f;
-	int left;
-};
-
-static bool punch(void *arg, uint64_t at, uint64_t len, bool *marked)
-{
-	struct punch *p = arg;
-	uint64_t lo = ceil_div(at, DISK_BLOCK) * DISK_BLOCK;
-	uint64_t hi = (at + len) / DISK_BLOCK * DISK_BLOCK;
-	if (*marked)
-		return true;
-	if (io_punch(p->f->io, lo, hi - lo) < 0)
-		return false;
-	*marked = true;
-	return --p->left > 0;
-}
-
 void frame_space_durable(struct frame *f)
 {
 	space_durable(&f->space);
@@ -291,69 +250,4 @@ void frame_space_durable(struct frame *f)
 		f->area = frame_front_end(f);
 		f->survey = SURVEY_DONE;
 	}
-}
-
-/* True: the disk may have no room for so many bytes many times over. */
-static bool is_pinched(struct frame *f, uint64_t need)
-{
-	if (f->roomy < need)
-		f->roomy = min_u64(io_room(f->io) / PINCH_SHARE, max_u64(PINCH_MOST, need));
-	if (f->roomy < need)
-		return true;
-	f->roomy -= need;
-	return false;
-}
-
-/*
- * On a full disk the space of replaced chunks is what the others need, and only a root frees it,
- * which lies after the last chunk. Chunks are written by several threads, which would take all
- * that is left before one of them is told. So none gets a place there without some for the roots. A
- * chunk that is the only change has nothing to wait for: it is tried in any case.
- */
-int frame_space_pinch(struct frame *f, uint32_t n, const struct frame_place *p)
-{
-	bool waits = frame_waits(f);
-	if (f->index.n < 2 ||
-	    (!waits && (f->space.nlent == 1 || frame_slot(f, n) != SLOT_STORED)))
-		return 0;
-	uint64_t behind = PINCH_ROOTS * frame_root_most(f), end = p->at + p->len;
-	bool grows = end > f->firm;
-	if ((f->reserved && !grows) || !is_pinched(f, p->len + behind))
-		return 0;
-	int rc;
-	if (grows) /* with those before it that are not written yet */
-		rc = io_reserve(f->io, f->firm, end + behind - f->firm);
-	else
-		rc = io_reserve(f->io, f->space.end, behind);
-	f->reserved |= rc != -EOPNOTSUPP;
-	return grows && err_is_full(rc) ? rc : 0;
-}
-
-/*
- * The length of the file stays: its end may be garbage, but as long as nothing is synced, slack_at
- * has to see which roots the disk may have there.
- */
-void frame_space_unpinch(struct frame *f)
-{
-	uint64_t size;
-	if (f->reserved && f->state == FRAME_CLEAN && !f->ahead && !space_is_busy(&f->space) &&
-	    !frame_is_overtaken(f) && io_size(f->io, &size) == 0 &&
-	    io_truncate(f->io, size) == 0)
-		f->reserved = false;
-}
-
-void frame_space_trim(struct frame *f)
-{
-	struct punch p = {f, f->tight ? PUNCH_MOST_TIGHT : PUNCH_MOST};
-	uint64_t tail = f->space.high - f->space.end;
-	if (frame_is_overtaken(f))
-		return;
-	if (f->tight || f->space.nfree > live(f) / PRESS_SHARE)
-		space_each_free(&f->space, f->tight ? PUNCH_LEAST_TIGHT : PUNCH_LEAST, punch, &p);
-	if (!f->changed || f->unsynced || f->reserved ||
-	    (!f->tight && tail < CUT_LEAST && tail < f->space.end / 4))
-		return;
-	/* Failure only costs space. */
-	if (tail && io_truncate(f->io, f->space.end) == 0)
-		f->space.high = f->firm = f->space.end;
 }
