@@ -334,26 +334,26 @@ static void clip_ends(struct chunk *c)
 	}
 }
 
-static int find_ends(struct chunk *c, bool in_order)
+/* Sets the ends of blocks that are stored in their order. */
+static void set_ends(struct chunk *c)
 {
-	uint32_t n = c->nblocks, *sorted = c->bstart;
-	if (!in_order) {
-		sorted = mem_zalloc_array(n, sizeof *sorted);
-		if (!sorted)
-			return -ENOMEM;
-		memcpy(sorted, c->bstart, n * sizeof *sorted);
-		qsort(sorted, n, sizeof *sorted, compare_u32);
-	}
-	for (uint32_t i = 0; i < n; i++) {
-		if (in_order)
-			c->bend[i] = i + 1 < n ? c->bstart[i + 1] : c->cbytes;
-		else
-			c->bend[i] = next_above(sorted, n, c->bstart[i], c->cbytes);
-	}
-	if (!in_order)
-		mem_free(sorted);
-	if (!c->is_vl)
-		clip_ends(c);
+	uint32_t last = c->nblocks - 1;
+	for (uint32_t i = 0; i < last; i++)
+		c->bend[i] = c->bstart[i + 1];
+	c->bend[last] = c->cbytes;
+}
+
+/* The same for any order. */
+static int search_ends(struct chunk *c)
+{
+	uint32_t n = c->nblocks, *sorted = mem_zalloc_array(n, sizeof *sorted);
+	if (!sorted)
+		return -ENOMEM;
+	memcpy(sorted, c->bstart, n * sizeof *sorted);
+	qsort(sorted, n, sizeof *sorted, compare_u32);
+	for (uint32_t i = 0; i < n; i++)
+		c->bend[i] = next_above(sorted, n, c->bstart[i], c->cbytes);
+	mem_free(sorted);
 	return 0;
 }
 
@@ -372,7 +372,12 @@ static int read_offsets(struct chunk *c, const struct header *h, uint64_t body)
 		c->bstart[i] = at;
 		in_order = in_order && (!i || at > c->bstart[i - 1]);
 	}
-	TRY(find_ends(c, in_order));
+	if (in_order)
+		set_ends(c);
+	else
+		TRY(search_ends(c));
+	if (!c->is_vl)
+		clip_ends(c);
 	return in_order && c->head_len == CHUNK_HEAD ? block_sums_load(c, h->head, body) : 0;
 }
 

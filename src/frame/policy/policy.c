@@ -171,19 +171,22 @@ static bool whole_items(const struct policy *p, uint32_t items, uint64_t size, u
 	return !p->in_bytes && size % items == 0 && chunk_size % items == 0;
 }
 
-/* Sets *out to p->pipeline, in the form that this chunk may have. */
+/*
+ * Sets *out to p->pipeline, in the form that this chunk may have: with the file's items, or with
+ * typesize 1, and then without filters if these have no such form.
+ */
 static void fit(const struct policy *p, const struct policy_chunk *c, struct pipeline *out)
 {
 	struct pipeline want = p->pipeline;
+	bool has_items = want.typesize > 1 && want.typesize == p->items;
 
 	filters_imply_item(want.filter, want.meta, want.typesize);
 	*out = want;
-	if (want.typesize > 1 && want.typesize == p->items &&
-	    whole_items(p, p->items, c->file_size, c->chunk_size))
+	if (has_items && whole_items(p, p->items, c->file_size, c->chunk_size))
 		return;
 	if (want.typesize > 1 && !bytewise(&want, out)) {
 		*out = want;
-		if (want.typesize == p->items && !p->in_bytes)
+		if (has_items && !p->in_bytes)
 			return; /* the reference will refuse slices that cut an item */
 		pipeline_drop_filters(out);
 		out->typesize = 1;
@@ -300,27 +303,26 @@ static bool may_adopt(const struct policy *p, const struct policy_guest *g)
 	       pipeline_check(&o->pipeline, NULL) >= 0;
 }
 
-/*
- * True: the chunk may stand beside chunks with the file's items, or with its origin's if the file
- * adopts those.
- */
-static bool stands_beside(const struct policy *p, const struct policy_guest *g, bool adopt)
+/* True: the chunk may stand beside chunks with the items of such an origin. */
+static bool stands_beside(const struct policy *p, const struct policy_guest *g,
+			  const struct policy_origin *o)
 {
-	uint32_t items = adopt ? g->origin->items : p->items;
+	uint32_t items = o->items;
 
 	if (g->typesize > 1)
 		return g->typesize == items && whole_items(p, items, g->file_size, g->chunk_size);
 	return items == 1 ||
 	       (items && g->blocksize % items && is_apart(g->blocksize, &p->base, items) &&
-		is_apart(g->blocksize, adopt ? &g->origin->pipeline : &p->pipeline, items));
+		is_apart(g->blocksize, &o->pipeline, items));
 }
 
 bool policy_admit(struct policy *p, const struct policy_guest *g, bool *adopted)
 {
 	pthread_mutex_lock(&p->lock);
-	*adopted = may_adopt(p, g);
-	bool fits = stands_beside(p, g, *adopted);
-	*adopted &= fits;
+	const struct policy_origin own = {.items = p->items, .pipeline = p->pipeline};
+	bool adopts = may_adopt(p, g);
+	bool fits = stands_beside(p, g, adopts ? g->origin : &own);
+	*adopted = adopts && fits;
 	if (*adopted) {
 		p->items = g->origin->items;
 		p->pipeline = g->origin->pipeline;
