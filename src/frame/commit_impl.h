@@ -1,6 +1,7 @@
 /*
- * Shared by the two kinds of commit: of a root with data (frame_commit.c), and of the empty root
- * (frame_front.c). All functions need a writable frame and exclusive access to it.
+ * Shared by the files that write roots: frame_commit.c, and for the two kinds of roots,
+ * frame_draft.c (with data) and frame_front.c (without). All functions need a writable frame and
+ * exclusive access to it.
  */
 #ifndef FRAME_COMMIT_IMPL_H
 #define FRAME_COMMIT_IMPL_H
@@ -23,9 +24,6 @@ struct new_root {
 	bool durable;          /* everything is synced before its header is written           */
 };
 
-/* Writes index and trailer of a root with data, and the header that makes it the current one. */
-NODISCARD int commit_index(struct frame *f, const struct new_root *to);
-
 /*
  * Writes the header, which is in f->head already, and makes the new root the current one of *f.
  * From then on it may be on disk, even if this fails. `seq`: number of the root; 0: it has no note.
@@ -39,9 +37,11 @@ NODISCARD int commit_header(struct frame *f, const struct header_root *root, uin
 NODISCARD int commit_sync(struct frame *f);
 
 /*
- * A number above those of all earlier roots, including any hidden by another program. The next 31
- * numbers differ from it modulo 32, by which the position of a root's end is chosen.
+ * A number above those of all earlier roots, including any hidden by another program. The numbers
+ * after it differ from it modulo COMMIT_RESIDUES, by which the position of a root's end is chosen
+ * (frame_draft.c: slack_at).
  */
+#define COMMIT_RESIDUES 32u
 uint64_t commit_next_seq(const struct frame *f);
 
 #define COMMIT_SECTOR 512u /* bytes that a disk writes atomically */
@@ -69,14 +69,17 @@ uint32_t commit_type_size(const struct frame *f, const struct numbers *ix, uint6
  */
 void commit_enter_root(struct frame *f, const struct header_root *root);
 
+/* frame_draft.c: writes a root with data, and makes it the current one. */
+NODISCARD int draft_commit(struct frame *f, const struct new_root *to);
+
+/* frame_front.c: the same for the empty root. */
+NODISCARD int front_commit(struct frame *f, const struct new_root *to);
+
 /*
  * frame_vacate.c: moves the data of the root on disk away from the front, if any is there, by a
  * durable commit. Pending changes stay pending.
  */
 NODISCARD int front_vacate(struct frame *f);
-
-/* frame_front.c: makes the empty root the current one. */
-NODISCARD int front_commit(struct frame *f, const struct new_root *to);
 
 /*
  * For frame_vouch, returning what that does: gives the empty root on disk a number above those of

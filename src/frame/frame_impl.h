@@ -331,7 +331,7 @@ void frame_space_survey_for(struct frame *f, uint32_t n);
 NODISCARD int frame_disk_reserve(struct frame *f, uint32_t n, const struct frame_place *p);
 void frame_disk_release(struct frame *f);
 
-/* Roughly an upper bound for the length of the next root, index and trailer: frame_commit.c. */
+/* Roughly an upper bound for the length of the next root, index and trailer: frame_draft.c. */
 uint64_t frame_root_most(const struct frame *f);
 
 /* Gives free space back to the file system: large gaps, and the tail of the file. */

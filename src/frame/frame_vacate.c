@@ -165,7 +165,7 @@ static int move_front(struct frame *f)
 			      .index = &f->index,
 			      .changes = CHANGES_NONE,
 			      .durable = true};
-	TRY(commit_index(f, &to));
+	TRY(draft_commit(f, &to));
 	return commit_sync(f);
 }
 
