@@ -519,101 +519,209 @@ def test_cat_of_large_chunks(work, sizes):
 
 
 BIG = (1 << 63) - 1
+
+
+def two(**kw):
+    """A frame of two chunks, with a flaw."""
+    return frame(200, 100, plain_index(0, 0), CHUNK, **kw)
+
+
+def layers(body):
+    """A trailer whose map of metalayers begins like that, after its marker."""
+    return trailer(b"\x94\1\x93\xcd\0\6\xde" + body)
+
+
+def index_in_the_header():
+    """A header of 200 bytes, of which the last ones are the index: it begins before its end."""
+    index, end = plain_index(0x81 << 56, 0x81 << 56), trailer()
+    head = header(200, -len(index), 100, 200 + len(end), header_len=200)
+    return head.ljust(200 - len(index), b"\0") + index + end
+
+
+# Each flaw, which is the only one, is named. Others that are seen later would not be as harmless.
 REFUSED = {
-    "no magic": lambda: b"\0" * 200,
-    "header_len small": lambda: frame(200, 100, plain_index(0, 0), CHUNK, header_len=86),
-    "header_len large": lambda: frame(200, 100, plain_index(0, 0), CHUNK, header_len=1 << 30),
-    "header_len negative": lambda: frame(200, 100, plain_index(0, 0), CHUNK, header_len=-5),
-    "frame_len large": lambda: frame(200, 100, plain_index(0, 0), CHUNK, frame_len=1 << 62),
-    "frame_len small": lambda: frame(200, 100, plain_index(0, 0), CHUNK, frame_len=100),
-    "version 4": lambda: frame(200, 100, plain_index(0, 0), CHUNK, flags=0x14),
-    "sparse in a file": lambda: frame(200, 100, plain_index(0, 0), CHUNK, kind=1),
-    "type_size 0": lambda: frame(200, 100, plain_index(0, 0), CHUNK, type_size=0),
-    "nbytes negative": lambda: frame(-1, 100, plain_index(0, 0), CHUNK),
-    "cbytes negative": lambda: frame(200, 100, plain_index(0, 0), CHUNK, cbytes=-1),
-    "cbytes huge": lambda: frame(200, 100, plain_index(0, 0), CHUNK, cbytes=BIG),
-    "cbytes to the trailer": lambda: frame(200, 100, plain_index(0, 0), CHUNK, cbytes=132 + 48),
-    "chunk_size negative": lambda: frame(200, -2, plain_index(0, 0), CHUNK),
-    "chunk_size beyond the limit": lambda: frame(200, 2147483647, plain_index(0), CHUNK),
-    "7 filters": lambda: frame(200, 100, plain_index(0, 0), CHUNK, nfilters=7),
-    "too many chunks": lambda: frame(1 << 40, 1, plain_index(0, 0), CHUNK),
-    "nbytes needs more entries": lambda: frame(201, 100, plain_index(0, 0), CHUNK),
-    "nbytes needs fewer entries": lambda: frame(100, 100, plain_index(0, 0), CHUNK),
-    "short last chunk is long": lambda: frame(150, 100, plain_index(0, 0), CHUNK),
-    "index of typesize 1": lambda: frame(200, 100, plain_index(0, 0, typesize=1), CHUNK),
-    "index of typesize 4": lambda: frame(200, 100, plain_index(0, 0, typesize=4), CHUNK),
-    "index of a block of 8 MiB": lambda: frame(100 << 20, 100, index_of_blocks(8 << 20, 1), CHUNK),
-    "index past the trailer": lambda: frame(200, 100, plain_index(0, 0)[:40], CHUNK),
-    "offset behind the area": lambda: frame(200, 100, plain_index(0, 101), CHUNK),
-    "offset huge": lambda: frame(200, 100, plain_index(0, BIG), CHUNK),
-    "offset into the chunk": lambda: frame(200, 100, plain_index(0, 50), CHUNK),
-    "chunk too long": lambda: frame(
-        200, 100, plain_index(0, 0), CHUNK, cbytes=131, frame_len=97 + 132 + 48 + 35
+    "no magic": ("is not a Blosc2 frame", lambda: b"\0" * 200),
+    "header_len small": ("length of the header", lambda: two(header_len=86)),
+    "header_len in the markers of metalayers": (
+        "length of the header",
+        lambda: two(header_len=90),
     ),
-    "special without kind": lambda: frame(200, 100, plain_index(0, 0x80 << 56), CHUNK),
-    "special of kind 3": lambda: frame(200, 100, plain_index(0, 0x83 << 56), CHUNK),
-    "special of kind 5": lambda: frame(200, 100, plain_index(0, 0x85 << 56), CHUNK),
-    "special, sizes vary": lambda: frame(200, 0, plain_index(0, 0x81 << 56), CHUNK, flags=0x53),
-    "sizes vary, sum is wrong": lambda: frame(201, 0, plain_index(0, 0), CHUNK, flags=0x53),
-    "sizes vary, repeats in masses": lambda: frame(
-        100 * 1000000, 0, same_index(1000000, bytes(8)), CHUNK, flags=0x53
+    "header_len large": (
+        "frame is shorter than header and trailer",
+        lambda: two(header_len=1 << 30),
     ),
-    "NaN of one byte": lambda: frame(200, 100, plain_index(0, 0x82 << 56), CHUNK),
-    "empty, but an index": lambda: frame(0, 100, plain_index(0)),
-    "no trailer": lambda: frame(200, 100, plain_index(0, 0), CHUNK, end=bytes(35)),
-    "trailer_len 24": lambda: frame(200, 100, plain_index(0, 0), CHUNK, end=trailer(length=24)),
-    "trailer_len huge": lambda: frame(
-        200, 100, plain_index(0, 0), CHUNK, end=trailer(length=0xFFFFFFFF)
+    "header_len negative": ("length of the header", lambda: two(header_len=-5)),
+    "frame_len large": ("frame is longer than its file", lambda: two(frame_len=1 << 62)),
+    "frame_len small": ("frame is shorter than header and trailer", lambda: two(frame_len=100)),
+    "version 4": ("version of the frame", lambda: two(flags=0x14)),
+    "sparse in a file": ("type of the frame does not fit how it is stored", lambda: two(kind=1)),
+    "type 2": ("type of the frame", lambda: two(kind=2)),
+    "type_size 0": ("size of an item", lambda: two(type_size=0)),
+    "nbytes negative": ("negative size", lambda: frame(-1, 100, plain_index(0, 0), CHUNK)),
+    "cbytes negative": ("negative size", lambda: two(cbytes=-1)),
+    "cbytes negative, with an index before it": ("negative size", index_in_the_header),
+    "cbytes huge": ("chunk area ends after the frame", lambda: two(cbytes=BIG)),
+    "cbytes to the trailer": ("no room for the index", lambda: two(cbytes=132 + 48)),
+    "chunk_size negative": ("size of a chunk", lambda: frame(200, -2, plain_index(0, 0), CHUNK)),
+    "chunk_size beyond the limit": (
+        "size of a chunk",
+        lambda: frame(200, 2147483647, plain_index(0), CHUNK),
     ),
-    "trailer_len over the header": lambda: frame(
-        200, 100, plain_index(0, 0), CHUNK, end=trailer(length=97 + 132 + 48 + 35)
+    "7 filters": ("more filters than slots", lambda: two(nfilters=7)),
+    "too many chunks": ("too many chunks", lambda: frame(1 << 40, 1, plain_index(0, 0), CHUNK)),
+    "too many chunks, but few modulo 2^32": (
+        "too many chunks",
+        lambda: frame(((1 << 32) + 2) * 100, 100, plain_index(0, 0), CHUNK),
     ),
-    "65535 vlmetalayers": lambda: frame(
-        200, 100, plain_index(0, 0), CHUNK, end=trailer(b"\x94\1\x93\xcd\0\6\xde\xff\xff\xdc\0\0")
+    "nbytes needs more entries": (
+        "number of entries in the index",
+        lambda: frame(201, 100, plain_index(0, 0), CHUNK),
     ),
-    "vlmetalayer outside": lambda: frame(
-        200,
-        100,
-        plain_index(0, 0),
-        CHUNK,
-        end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa1a\xd2\0\0\1\0\xdc\0\0"),
+    "nbytes needs fewer entries": (
+        "number of entries in the index",
+        lambda: frame(100, 100, plain_index(0, 0), CHUNK),
     ),
-    "vlmetalayer negative": lambda: frame(
-        200,
-        100,
-        plain_index(0, 0),
-        CHUNK,
-        end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa1a\xd2\xff\xff\xff\xff\xdc\0\0"),
+    "short last chunk is long": (
+        "chunk holds another number of bytes than its place",
+        lambda: frame(150, 100, plain_index(0, 0), CHUNK),
     ),
-    "vlmetalayer too long": lambda: frame(
-        200,
-        100,
-        plain_index(0, 0),
-        CHUNK,
-        end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa1a\xd2\0\0\0\x13\xdc\0\1\xc6\xff\xff\xff\xf0"),
+    "index of typesize 1": (
+        "item size of the index",
+        lambda: frame(200, 100, plain_index(0, 0, typesize=1), CHUNK),
     ),
-    "vlmetalayer without a name": lambda: frame(
-        200,
-        100,
-        plain_index(0, 0),
-        CHUNK,
-        end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa0\xd2\0\0\0\x11\xdc\0\1\xc6\0\0\0\0"),
+    "index of typesize 4": (
+        "item size of the index",
+        lambda: frame(200, 100, plain_index(0, 0, typesize=4), CHUNK),
     ),
-    "a NUL in the name of a vlmetalayer": lambda: frame(
-        200,
-        100,
-        plain_index(0, 0),
-        CHUNK,
-        end=trailer(b"\x94\1\x93\xcd\0\6\xde\0\1\xa3a\0b\xd2\0\0\0\x15\xdc\0\1\xc6\0\0\0\0"),
+    "index of a block of 8 MiB": (
+        "block size of the index",
+        lambda: frame(100 << 20, 100, index_of_blocks(8 << 20, 1), CHUNK),
     ),
-    "two vlmetalayers of one name": lambda: frame(
-        200,
-        100,
-        plain_index(0, 0),
-        CHUNK,
-        end=trailer(
-            b"\x94\1\x93\xcd\0\6\xde\0\2\xa1a\xd2\0\0\0\x1a\xa1a\xd2\0\0\0\x1a\xdc\0\2\xc6\0\0\0\0"
+    "index of two entries in one value": (
+        "item size of an index of one value",
+        lambda: frame(200, 100, same_index(2, bytes(16), 16), CHUNK),
+    ),
+    "index past the trailer": (
+        "chunk ends past its container",
+        lambda: frame(200, 100, plain_index(0, 0)[:40], CHUNK),
+    ),
+    "offset behind the area": (
+        "chunk lies outside the chunk area",
+        lambda: frame(200, 100, plain_index(0, 101), CHUNK),
+    ),
+    "offset huge": (
+        "chunk lies outside the chunk area",
+        lambda: frame(200, 100, plain_index(0, BIG), CHUNK),
+    ),
+    "offset into the chunk": (
+        "chunk ends past its container",
+        lambda: frame(200, 100, plain_index(0, 50), CHUNK),
+    ),
+    "chunk too long": (
+        "chunk ends past its container",
+        lambda: two(cbytes=131, frame_len=97 + 132 + 48 + 35),
+    ),
+    "special without kind": (
+        "special value in the index",
+        lambda: frame(200, 100, plain_index(0, 0x80 << 56), CHUNK),
+    ),
+    "special of kind 3": (
+        "special value in the index",
+        lambda: frame(200, 100, plain_index(0, 0x83 << 56), CHUNK),
+    ),
+    "special of kind 5": (
+        "special value in the index",
+        lambda: frame(200, 100, plain_index(0, 0x85 << 56), CHUNK),
+    ),
+    "special, sizes vary": (
+        "special value in the index",
+        lambda: frame(200, 0, plain_index(0, 0x81 << 56), CHUNK, flags=0x53),
+    ),
+    "sizes vary, sum is wrong": (
+        "chunks hold less than the frame says",
+        lambda: frame(201, 0, plain_index(0, 0), CHUNK, flags=0x53),
+    ),
+    "sizes vary, repeats in masses": (
+        "more chunks than fit into the chunk area",
+        lambda: frame(100 * 1000000, 0, same_index(1000000, bytes(8)), CHUNK, flags=0x53),
+    ),
+    "NaN of one byte": (
+        "NaN of another size than 4 or 8",
+        lambda: frame(200, 100, plain_index(0, 0x82 << 56), CHUNK),
+    ),
+    "empty, but an index": (
+        "trailer of an empty frame does not follow its header",
+        lambda: frame(0, 100, plain_index(0)),
+    ),
+    "no trailer": ("no trailer at the end of the frame", lambda: two(end=bytes(35))),
+    "trailer_len 24": ("length of the trailer", lambda: two(end=trailer(length=24))),
+    "trailer_len huge": ("length of the trailer", lambda: two(end=trailer(length=0xFFFFFFFF))),
+    "trailer_len over the header": (
+        "length of the trailer",
+        lambda: two(end=trailer(length=97 + 132 + 48 + 35)),
+    ),
+    "no map of metalayers": (
+        "no metalayer map",
+        lambda: two().replace(b"\xde\0\0\xdc", b"\xdf\0\0\xdc", 1),
+    ),
+    "no map of vlmetalayers": (
+        "no metalayer map",
+        lambda: two(end=layers(b"\0\0\xdc\0\0").replace(b"\xde", b"\xdf")),
+    ),
+    "65535 vlmetalayers": ("too many metalayers", lambda: two(end=layers(b"\xff\xff\xdc\0\0"))),
+    "vlmetalayer outside": (
+        "metalayer lies outside its section",
+        lambda: two(end=layers(b"\0\1\xa1a\xd2\0\0\1\0\xdc\0\0")),
+    ),
+    "vlmetalayer negative": (
+        "metalayer lies outside its section",
+        lambda: two(end=layers(b"\0\1\xa1a\xd2\xff\xff\xff\xff\xdc\0\0")),
+    ),
+    "vlmetalayer too long": (
+        "metalayer content is cut or has a wrong marker",
+        lambda: two(end=layers(b"\0\1\xa1a\xd2\0\0\0\x13\xdc\0\1\xc6\xff\xff\xff\xf0")),
+    ),
+    "vlmetalayer whose name is no text": (
+        "metalayer map is cut or has wrong markers",
+        lambda: two(end=layers(b"\0\1\xc1a\xd2\0\0\0\x13\xdc\0\1\xc6\0\0\0\0")),
+    ),
+    "vlmetalayer whose place is no number": (
+        "metalayer map is cut or has wrong markers",
+        lambda: two(end=layers(b"\0\1\xa1a\xce\0\0\0\x13\xdc\0\1\xc6\0\0\0\0")),
+    ),
+    "vlmetalayer that is no bytes": (
+        "metalayer content is cut or has a wrong marker",
+        lambda: two(end=layers(b"\0\1\xa1a\xd2\0\0\0\x13\xdc\0\1\xdb\0\0\0\0")),
+    ),
+    "a NUL in the name of a vlmetalayer": (
+        "metalayer name holds a NUL",
+        lambda: two(end=layers(b"\0\1\xa3a\0b\xd2\0\0\0\x15\xdc\0\1\xc6\0\0\0\0")),
+    ),
+    "two vlmetalayers of one name": (
+        "two metalayers have one name",
+        lambda: two(end=layers(b"\0\2\xa1a\xd2\0\0\0\x1a\xa1a\xd2\0\0\0\x1a\xdc\0\2\xc6\0\0\0\0")),
+    ),
+    "two vlmetalayers of one name, with another between": (
+        "two metalayers have one name",
+        lambda: two(
+            end=layers(
+                b"\0\3"
+                + b"".join(b"\xa1%c\xd2\0\0\0\x21" % c for c in b"aba")
+                + b"\xdc\0\3\xc6\0\0\0\0"
+            )
         ),
+    ),
+    "one checksum for two chunks": (
+        "number of checksums",
+        lambda: marked(200, 100, plain_index(0, 0), CHUNK, sums=bytes(8)),
+    ),
+    "a checksum and a half": (
+        "note of the root",
+        lambda: marked(200, 100, plain_index(0, 0), CHUNK, sums=bytes(12)),
+    ),
+    "half a run of young chunks": (
+        "note of the root",
+        lambda: marked(200, 100, plain_index(0, 0), CHUNK, young=bytes(4)),
     ),
 }
 
@@ -653,12 +761,14 @@ def test_a_place_outside_the_chunk_area(work, index):
 
 @pytest.mark.parametrize("what", REFUSED)
 def test_refused(work, what):
-    code, out, err, _ = run(work / "f", REFUSED[what]())
+    why, make = REFUSED[what]
+    code, out, err, _ = run(work / "f", make())
     assert code == 1 and err.startswith(b"cframe: ") and err.count(b"\n") == 1, (
         code,
         out[:200],
         err,
     )
+    assert why.encode() in err
 
 
 def test_vlmetalayer_is_read(work):
