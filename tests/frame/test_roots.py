@@ -7,6 +7,7 @@ import struct
 import subprocess
 import time
 
+import msgpack
 import pytest
 
 from libchunk import chunk_sum, xxh3
@@ -61,6 +62,57 @@ def test_fingerprint_and_note(work):
     chunks = [schunk.get_chunk(i) for i in range(schunk.nchunks)]
     sums = b"".join(struct.pack("<Q", chunk_sum(chunk)) for chunk in chunks)
     assert note["v"] == 2 and note["root"] == raw[:87] and note["xxh3"] == sums
+
+
+def covered(raw):
+    """The bytes of a root that its hash is of: FORMAT.md 9.5."""
+    header_len, cbytes, frame_len, _ = lengths(raw)
+    head, empty = bytearray(raw[:header_len]), not any(raw[0x1E:0x26])
+    if header_len > 97:
+        del head[87:]
+        for at in 0x1B, 0x1C, *range(0x35, 0x39), *range(0x3F, 87):
+            head[at] = 0
+    if empty:
+        del head[:87]
+    return bytes(head) + raw[header_len + cbytes : frame_len - 18] + raw[frame_len - 8 : frame_len]
+
+
+def is_messagepack(raw, metas, vlmetas):
+    """Both ends of a frame are, with these metalayers. The reference does not care."""
+    header_len, cbytes, frame_len, trailer_len = lengths(raw)
+    head = msgpack.unpackb(raw[:header_len], raw=True)
+    assert len(head) == 14 and head[:3] == [b"b2frame\0", header_len, frame_len]
+    assert head[3][:2] == b"\x12\0" and head[5] == cbytes and head[12].code == 6
+    assert head[11] is bool(vlmetas)
+    end = msgpack.unpackb(raw[frame_len - trailer_len : frame_len], raw=True)
+    assert end[0] == 1 and end[2] == trailer_len and end[3].code == 2
+    for names, (size, places, contents), before in (metas, head[13], 7), (vlmetas, end[1], 6):
+        assert [*places] == names and len(contents) == len(names)
+        assert size == before + sum(6 + len(name) for name in names)
+
+
+@pytest.mark.parametrize("metas", [[], [b"a", b"b"]], ids=["none", "metalayers"])
+def test_what_the_hash_is_of(work, metas):
+    """If it were of anything else, frames that are on disks would be torn."""
+    path = work / "f.b2frame"
+    with Tool() as tool:
+        if metas:
+            layers = {name.decode(): "text" for name in metas}
+            blosc2.SChunk(chunksize=8192, urlpath=str(path), mode="w", meta=layers)
+            raw = path.read_bytes()
+            path.write_bytes(raw[:0x35] + struct.pack(">I", 4096) + raw[0x39:])
+            tool.do(f"open {path}")
+        else:
+            tool.do(f"create {path} 8192")
+        for size in 20000, 0:
+            tool.do(f"resize {size}")
+            if size:
+                tool.do(f"write 0 {blob(1, size, 'noise').hex()}")
+            tool.do("commit sync")
+            raw = path.read_bytes()
+            frame_len = lengths(raw)[2]
+            assert raw[frame_len - 16 : frame_len - 8] == xxh3(covered(raw)).to_bytes(8, "big")
+            is_messagepack(raw, metas, [b"cframefs"] if size else [])
 
 
 def test_a_note_that_does_not_decode(work):
