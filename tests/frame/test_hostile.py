@@ -15,6 +15,7 @@ from libchunk import chunk_sum, xxh3
 from libframe import (
     CHUNK,
     Tool,
+    check_ours,
     check_reference,
     frame,
     header,
@@ -784,6 +785,63 @@ def test_sizes_vary(work):
     data = frame(120, 0, plain_index(132, 174, 0, 132, 174), area, flags=0x53)
     code, out, err, _ = run(work / "f", data)
     assert code == 0 and out == b"0123456789" + bytes(range(100)) + b"0123456789", err
+
+
+MOST = (1 << 31) - 33  # bytes of a chunk
+WRITABLE = {
+    "two chunks": (True, two),
+    "sizes vary": (False, lambda: frame(200, 0, plain_index(0, 0), CHUNK, flags=0x52)),
+    "sizes vary, as old headers do not say": (
+        False,
+        lambda: frame(200, 0, plain_index(0, 0), CHUNK),
+    ),
+    "sizes vary, empty": (False, lambda: frame(0, 0, b"", flags=0x52)),
+    "blocks of any size, empty": (False, lambda: frame(0, 100, b"", flags=0x92)),
+    "empty": (True, lambda: frame(0, 0, b"")),
+    "empty, chunk_size -1": (True, lambda: frame(0, -1, b"")),
+    "empty, the longest chunks": (True, lambda: frame(0, MOST, b"")),
+    "empty, longer chunks": (False, lambda: frame(0, MOST + 1, b"")),
+    "the most chunks": (True, lambda: frame(100 << 24, 100, same_index(1 << 24, ZEROS))),
+    "more chunks": (False, lambda: frame((100 << 24) + 1, 100, same_index((1 << 24) + 1, ZEROS))),
+}
+
+
+@pytest.mark.parametrize("what", WRITABLE)
+def test_which_frames_can_be_written(work, what):
+    writable, make = WRITABLE[what]
+    (work / "f").write_bytes(make())
+    told = subprocess.run([CFRAME, "info", "--json", work / "f"], capture_output=True).stdout
+    assert json.loads(told)["writable"] is writable
+
+
+@pytest.mark.parametrize("item", [3, 1 << 20, (1 << 20) + 1, (1 << 31) - 1])
+def test_an_empty_frame_is_given_a_chunk_size(work, item):
+    """That of whole items, unless one is larger than our chunks."""
+    (work / "f").write_bytes(frame(0, -1, b"", type_size=item))
+    with Tool() as tool:
+        tool.do(f"open {work / 'f'}")
+        tool.do("write 5 abcdef")
+        tool.do("commit sync")
+        tool.do(f"open {work / 'f'}")
+        check_ours(tool, bytes(5) + bytes.fromhex("abcdef"))
+    raw = (work / "f").read_bytes()
+    assert struct.unpack(">i", raw[58:62])[0] == ((1 << 20) // item * item or 1 << 20)
+
+
+def test_as_many_metalayers_as_the_reference_writes(work):
+    """With names as long as it allows."""
+    metas = {f"{i:02}".ljust(31, "x"): "text" for i in range(16)}
+    path = work / "f.b2frame"
+    schunk = blosc2.SChunk(chunksize=100, urlpath=str(path), mode="w", meta=metas)
+    schunk.append_data(bytes(range(100)))
+    del schunk
+    with Tool() as tool:
+        tool.do(f"open {path}")
+        tool.do("write 5 abcdef")
+        tool.do("commit sync")
+    assert {name: blosc2.open(str(path)).meta[name] for name in metas} == metas
+    told = subprocess.run([CFRAME, "info", "--json", path], capture_output=True).stdout
+    assert sorted(json.loads(told)["meta"]) == sorted(metas)
 
 
 def sparse(path, *entries, mass=0):
