@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
 import stat
@@ -181,14 +182,20 @@ def test_any_name_can_be_created(mount, name):
     assert os.listdir(mnt) == [] and os.listdir(m.backing) == []
 
 
-@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: os.symlink("x", path)])
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: os.symlink("../own", path)])
 def test_what_has_the_name_of_a_sidecar_and_is_none(mount, make):
-    """It is somebody's own, and stays where it is whatever happens to the frame beside it."""
+    """It is somebody's own, and stays where it is whatever happens to the frame beside it. Nothing
+    is locked or counted in it."""
     m = mount()
+    own = m.backing.parent / "own"
+    own.write_bytes(DATA)
     make(m.mnt / "x.b2frame.b2lock")
     make(m.mnt / "z.b2frame.b2lock")
-    (m.mnt / "x").write_bytes(DATA)
-    assert (m.mnt / "x").read_bytes() == DATA
+    with open(m.mnt / "x", "wb") as f, open(own) as locked:
+        fcntl.flock(locked, fcntl.LOCK_EX)
+        f.write(DATA)
+        os.fsync(f.fileno())
+    assert (m.mnt / "x").read_bytes() == own.read_bytes() == DATA
     os.rename(m.mnt / "x", m.mnt / "y")
     assert seen(m) == ["x.b2frame.b2lock", "y", "z.b2frame.b2lock"]
     (m.backing / "y.b2frame.b2lock").write_bytes(bytes(16))  # one that is
