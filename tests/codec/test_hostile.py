@@ -521,6 +521,9 @@ def test_broken_dictionaries(codec_tool):
     for extra in (*lengths, struct.pack("<I", 64) + bad):
         flags = NOSPLIT | ZSTD << 5
         refused(codec_tool, chunk(500, 500, [block], extra=extra, flags=flags, blosc2_flags=1))
+    for n in range(4):  # not even its length is there, however often it is asked for
+        head = header(500, 500, 36 + n, flags=flags, blosc2_flags=1)
+        refused(codec_tool, head + struct.pack("<I", 36) + bytes(n))
 
 
 def test_two_deltas(codec_tool):
@@ -543,6 +546,10 @@ def test_broken_variable_length_blocks(codec_tool):
     c = bytearray(vl([1000, 2000], data))
     struct.pack_into("<i", c, 40, -1)
     refused(codec_tool, bytes(c))
+    for n in range(4):  # too few for the length of the last one
+        c = bytearray(vl([1000, 2000], data))
+        struct.pack_into("<I", c, 36, len(c) - n)
+        refused(codec_tool, bytes(c))
 
 
 def test_bit_flips_never_kill(codec_tool):
