@@ -867,6 +867,14 @@ def test_sparse_frame_whose_chunks_are_one_file(work):
     assert got.returncode == 1 and b"more chunks than files" in got.stderr, got.stderr
 
 
+def test_sparse_frame_of_more_than_ten_files(work):
+    """Their names are hexadecimal numbers."""
+    data = bytes(range(256)) * 20
+    blosc2.SChunk(chunksize=256, urlpath=str(work / "s"), mode="w", contiguous=False, data=data)
+    assert (work / "s/0000000A.chunk").exists()
+    assert run(work / "s", None, "cat")[:2] == (0, data)
+
+
 def test_sparse_frame_that_lost_a_file(work):
     shutil.copytree(OWN / "sparse.b2frame", work / "s")
     (work / "s/00000001.chunk").unlink()
