@@ -206,7 +206,7 @@ static int judge_shape(const struct chunk *c, uint32_t n)
 {
 	if (c->typesize != ENTRY_BYTES || c->is_vl)
 		return CORRUPT("item size of the index", c->typesize);
-	if (c->nbytes % ENTRY_BYTES != 0 || c->nbytes / ENTRY_BYTES > INDEX_MAX_CHUNKS)
+	if (c->nbytes % ENTRY_BYTES != 0)
 		return CORRUPT("size of the index", c->nbytes);
 	if (n != INDEX_ANY && c->nbytes / ENTRY_BYTES != n)
 		return CORRUPT("number of entries in the index", c->nbytes / ENTRY_BYTES);

@@ -122,8 +122,6 @@ int root_note_decode(struct root_note *note, struct view content, struct buf *pl
 	struct chunk c = {0};
 	struct scratch *s;
 	uint32_t nbytes, cbytes;
-	if (content.n < CHUNK_HEAD)
-		return CORRUPT("note of the root is too short", content.n);
 	TRY(chunk_sizes(content, &nbytes, &cbytes));
 	/* Our notes are stored uncompressed, so none decodes to more than its stored bytes. */
 	if (nbytes > content.n || cbytes != content.n)
