@@ -555,6 +555,31 @@ def test_two_short_waits_are_no_long_one(mount):
 
 @pytest.mark.waits
 @pytest.mark.watchdog(200)
+def test_short_waits_do_not_add_up(mount):
+    """Each of them has ended with the lock: the last one begins anew, and not half a minute ago."""
+    m = mount("chunksize=64K,blocksize=16K,commit=0")
+    data = blob(1, 2 * CHUNK, "noise")
+    (m.mnt / "f").write_bytes(data)
+    fd = os.open(m.mnt / "f", os.O_RDWR)
+    start = time.monotonic()
+    for at, seconds in (0, 0.5), (16, 0.5), (31, 3.5):
+        time.sleep(max(0, start + at - time.monotonic()))
+        with exclusive(m, "f"):
+            os.pwrite(fd, b"new", CHUNK)
+            waits = [
+                later(lambda: read_direct(m.mnt / "f", 3)[:3]),
+                later(lambda: error_of(os.fsync, fd)),
+            ]
+            time.sleep(seconds)
+            assert not any(done for _, done in waits)
+        for thread, _ in waits:
+            thread.join(60)
+        assert [done for _, done in waits] == [[data[:3]], [None]]
+    os.close(fd)
+
+
+@pytest.mark.waits
+@pytest.mark.watchdog(200)
 @pytest.mark.parametrize("killed", [False, True], ids=["", "killed"])
 def test_a_reader_that_never_ends(mount, blosc2, killed):
     """It keeps us from committing, which would only save space: no write is refused for that.
