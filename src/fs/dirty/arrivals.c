@@ -13,7 +13,6 @@ void arrivals_clear(struct arrivals *a)
 	missing_clear(&a->blank);
 	missing_clear(&a->refused);
 	a->aged = a->aged_at = a->passed = 0;
-	a->cut = false;
 }
 
 /*

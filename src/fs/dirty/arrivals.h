@@ -38,7 +38,6 @@ struct arrivals {
 	uint64_t blank_at;     /* when `blank` last grew                                  */
 	uint64_t aged;         /* the file had this length ...                            */
 	uint64_t aged_at;      /* ... at this time. A while later its gaps are holes      */
-	bool cut;              /* the file was cut before `refused`, and nobody was told  */
 };
 
 /*

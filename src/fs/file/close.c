@@ -22,17 +22,14 @@ void file_close(struct file *f)
 		inode_demote(inodes, n);
 }
 
-/* At the last close: how many times to wait for a descriptor, and how long each time. */
+/* A last close waits for a descriptor this many times, this long each time. */
 #define WAITS 100
 #define WAIT_NS (CLOCK_SECOND / 20)
 
-/*
- * Call after a try that returned rc. True: try again; there was no free descriptor, and others have
- * had time to close theirs. Not when the mount is ending: then none will be closed.
- */
-static bool descriptor_soon(struct fs *fs, unsigned *waits, int rc)
+/* False: others will not close theirs, since the mount is ending. */
+static bool wait_for_descriptor(struct fs *fs)
 {
-	if ((rc != -EMFILE && rc != -ENFILE) || (*waits)++ == WAITS || !relief_begin(&fs->relief))
+	if (!relief_begin(&fs->relief))
 		return false;
 	clock_sleep(WAIT_NS);
 	relief_end(&fs->relief);
@@ -45,38 +42,39 @@ static bool descriptor_soon(struct fs *fs, unsigned *waits, int rc)
  */
 static int sync_at_last(struct file *f)
 {
-	unsigned waits = 0;
-	int rc;
+	int rc = file_sync(f, COMMIT_LATER);
 
-	do
+	for (int waits = 0; (rc == -EMFILE || rc == -ENFILE) && waits < WAITS; waits++) {
+		if (!wait_for_descriptor(f->fs))
+			break;
 		rc = file_sync(f, COMMIT_LATER);
-	while (descriptor_soon(f->fs, &waits, rc));
+	}
 	return rc;
 }
 
 /*
- * The last close. Everything is stored in the frame, even if the file has no name, since it may be
- * opened again by an O_PATH descriptor. But the records of such a file in the intent log are no
- * longer needed: after a crash nobody could find it. False: the file has to be kept open.
+ * For the last user: gets everything into the frame, even if the file has no name, since it may be
+ * opened again by an O_PATH descriptor. False: the file has to be kept open (kept.h).
  *
  *   bytes are missing whose write was refused   the file is cut before them, and that is committed
  *   committed                                   a sync that the log needs is left to it, or made
- *   the disk is full, and the log has bytes     the file is kept (kept.h)
+ *   the disk is full, and the log has bytes     the file is kept
  *   failed otherwise                            what waits is given up (discard.h)
  *
  * Where the file is cut or given up, opens wait until it is closed (INODE_ENDING).
  */
-static bool finish(struct file *f)
+static bool settle(struct file *f)
 {
-	file_cut_refused(f);
+	bool cut = file_cut_refused(f);
 	int rc = sync_at_last(f);
-	if (kept_suits(f, rc))
+
+	if (kept_suits(f, rc) && !cut) /* one that was cut has to end: opens wait for that */
 		return false;
-	if (rc >= 0 && file_in_log(f) && !file_has_a_name(f))
-		intent_removed(f->fs->intent, &f->unsynced.mark);
-	if (rc < 0 || file_log_close(f) < 0)
+	if (rc >= 0)
+		rc = file_log_close(f);
+	if (rc < 0)
 		(void)file_give_up_changes(f);
-	else
+	else if (cut)
 		file_tell_cut(f);
 	file_unlist(f);
 	uncommitted_wait_unpinned(f);
@@ -84,7 +82,7 @@ static bool finish(struct file *f)
 	return true;
 }
 
-/* Closes the file, which has no more users, and notes in its inode what the next open needs. */
+/* Closes the file for its only user, and notes in its inode what the next open needs. */
 static void close_inode_locked(struct file *f)
 {
 	struct inode *n = f->inode;
@@ -97,6 +95,8 @@ static void close_inode_locked(struct file *f)
 	if (n->suspect) /* the kernel may forget the inode */
 		f->fs->sync_failed = true;
 	n->file = NULL;
+	n->nopen = 0;
+	n->busy = INODE_NOT_BUSY;
 	caps_forget(n);
 	if (inode_is_past(n)) /* the kernel may keep its size and pages for attr_timeout */
 		notify_changed(f->fs->notify, n, 0);
@@ -104,30 +104,37 @@ static void close_inode_locked(struct file *f)
 }
 
 /*
- * Drops the use of the only user, or of the one that was the only one until others came meanwhile.
- * The last commit is not made under n->lock, which it needs for the times: users may come and go.
+ * Ends the use of a user that was the only one before it settled the file, or could not. False:
+ * the file was changed since, and has to be settled again.
  */
-static void put_last(struct file *f)
+static bool end_use_inode_locked(struct file *f, bool settled)
 {
 	struct inode *n = f->inode;
 
-	for (;;) {
-		bool done = !f->writable || finish(f);
-		pthread_mutex_lock(&n->lock);
-		if (!done && n->nopen == 1) {
-			kept_add(f);
-			pthread_mutex_unlock(&n->lock);
-			return;
-		}
-		if (n->nopen > 1 || uncommitted_is_idle(f))
-			break;
-		pthread_mutex_unlock(&n->lock); /* it was changed since */
-	}
-	if (n->busy == INODE_ENDING)
-		n->busy = INODE_NOT_BUSY;
-	if (--n->nopen == 0)
+	if (n->nopen > 1) { /* the last of those that came meanwhile does all this again */
+		n->nopen--;
+	} else if (!settled) {
+		kept_add(f);
+	} else if (uncommitted_is_idle(f)) {
 		close_inode_locked(f);
-	pthread_mutex_unlock(&n->lock);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+/* The last commit is not made under n->lock, which it needs for the times. */
+static void put_last(struct file *f)
+{
+	struct inode *n = f->inode;
+	bool ended;
+
+	do {
+		bool settled = !f->writable || settle(f);
+		pthread_mutex_lock(&n->lock);
+		ended = end_use_inode_locked(f, settled);
+		pthread_mutex_unlock(&n->lock);
+	} while (!ended);
 }
 
 void file_put(struct fs *fs, struct inode *n)

@@ -138,34 +138,30 @@ bool file_give_up_changes(struct file *f)
 	return last;
 }
 
-void file_cut_refused(struct file *f)
+bool file_cut_refused(struct file *f)
 {
 	if (!file_has_refused(f))
-		return;
+		return false;
 	enter_sealed(f);
 	uint64_t end = missing_first(&f->arrivals.refused), size = frame_size(f->frame);
-	if (is_last(f) && end != UINT64_MAX && !f->lost && !file_accept_long_refused(f) &&
-	    file_resize_locked(f, min_u64(end, size)) == 0) {
+	bool cut = is_last(f) && end != UINT64_MAX && !f->lost && !file_accept_long_refused(f) &&
+		   file_resize_locked(f, min_u64(end, size)) == 0;
+	if (cut) {
 		arrivals_give_up(&f->arrivals);
-		f->arrivals.cut = true;
 		f->inode->busy = INODE_ENDING;
 	}
 	leave_sealed(f);
+	return cut;
 }
 
 void file_tell_cut(struct file *f)
 {
 	char name[NAME_MAX + 1];
 
-	if (!f->arrivals.cut)
-		return;
 	enter_sealed(f);
-	if (is_last(f)) {
-		f->arrivals.cut = false;
-		inode_log_name(f->fs->inodes, f->inode, name);
-		inode_give_up(f->fs->inodes, f->inode);
-		log_err("%s: closed with unwritten data: it ends before that, at %llu",
-			name, (unsigned long long)frame_size(f->frame));
-	}
+	inode_log_name(f->fs->inodes, f->inode, name);
+	inode_give_up(f->fs->inodes, f->inode);
+	log_err("%s: closed with unwritten data: it ends before that, at %llu", name,
+		(unsigned long long)frame_size(f->frame));
 	leave_sealed(f);
 }

@@ -26,10 +26,11 @@ bool file_give_up_changes(struct file *f);
 
 /*
  * At the last close, bytes whose write was refused will never arrive. file_cut_refused makes the
- * file end before them; the caller commits it, and then calls file_tell_cut, which logs it and
- * tells the kernel the new size. Both do nothing if the file has been opened again meanwhile.
+ * file end before them, unless there are none, or the file has been opened again meanwhile. True:
+ * it did; the caller commits the file, and then calls file_tell_cut, which logs it and tells the
+ * kernel the new size. Until the file is closed, opens of it wait (INODE_ENDING).
  */
-void file_cut_refused(struct file *f);
+bool file_cut_refused(struct file *f);
 void file_tell_cut(struct file *f);
 
 #endif

@@ -182,6 +182,8 @@ int file_log_close(struct file *f)
 	bool owed = true;
 
 	pthread_rwlock_wrlock(&f->gate);
+	if (file_in_log(f) && !file_has_a_name(f))
+		intent_removed(log, &f->unsynced.mark);
 	if (file_in_log(f) && !file_changed(f)) {
 		owed = !frame_suspect(f->frame) && intent_owe(log, &f->unsynced.mark, f->fd);
 		if (owed)

@@ -19,7 +19,10 @@ bool file_in_log(struct file *f);
  */
 void file_log_committed(struct file *f);
 
-/* Call before the last user closes a file that is committed, but perhaps not durably. */
+/*
+ * Call before the last user closes a file that is committed, but perhaps not durably. The log drops
+ * the records of a file without a name: after a crash nobody could find it.
+ */
 NODISCARD int file_log_close(struct file *f);
 
 #endif

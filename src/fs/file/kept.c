@@ -7,9 +7,7 @@
 
 bool kept_suits(struct file *f, int rc)
 {
-	/* Not if it was cut: whoever opens it waits until it is closed (INODE_ENDING). */
-	return err_is_full(rc) && f->fs->keeper && !f->lost && !f->arrivals.cut && file_in_log(f) &&
-	       file_has_a_name(f);
+	return err_is_full(rc) && f->fs->keeper && !f->lost && file_in_log(f) && file_has_a_name(f);
 }
 
 void kept_add(struct file *f)
