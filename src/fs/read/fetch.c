@@ -7,8 +7,8 @@
  *   fetch_cached         all others: the block is decoded into the cache, from where it is sent
  *   frame_read_within    plain copies with large blocks: piece by piece, without memory
  *
- * A read that needs more memory than a thread may take (large.h) ends with -E2BIG. Then it releases
- * all that it holds of the cache, waits for the memory (fetch_memory.h), and goes on where it was.
+ * A read that needs more memory than a thread may take waits for it, and goes on where it was
+ * (fetch_memory.h).
  */
 #include "fs/read/fetch_impl.h"
 
@@ -37,10 +37,9 @@ static int lazy_fill(void *ctx, struct cache_value *out)
 	fetch_use_memory(x);
 	int rc = frame_load_chunk(x->f->frame, x->n, x->ws->scratch, &l->chunk);
 	if (rc < 0) {
-		if (rc == -E2BIG) {
-			x->want = scratch_wanted(x->ws->scratch);
-			x->large_block = l->chunk.blocksize;
-		}
+		if (rc == -E2BIG)
+			rc = fetch_want_memory(x, scratch_wanted(x->ws->scratch),
+					       l->chunk.blocksize);
 		lazy_release(l);
 		return rc;
 	}
@@ -81,27 +80,21 @@ static struct run whole_blocks(const struct chunk *c, uint32_t first, uint32_t h
 	return (struct run){first, end > first ? end - first : 0};
 }
 
-/*
- * Reads bytes [*at, hi) of a loaded chunk. Advances *at, so that the rest can be read after -E2BIG.
- */
-static int read_chunk(struct fetch *x, uint32_t *at, uint32_t hi)
+/* Reads bytes [x->at, x->end) of a loaded chunk. */
+static int read_chunk(struct fetch *x)
 {
 	const struct chunk *c = &x->lazy->chunk;
 
-	for (uint32_t lo = *at; lo < hi; lo = *at) {
-		uint32_t block = chunk_block_at(c, lo);
-		struct extent e = chunk_block_bytes(c, block);
-		struct run run = lo == e.off ? fetch_run_past(x, whole_blocks(c, block, hi))
-					     : (struct run){block, 0};
-		uint32_t len = run.n ? chunk_run_bytes(c, run) : 0;
-		if (run.n) {
-			TRY(fetch_run(x, run));
-		} else {
-			len = (uint32_t)min_u64(e.off + e.len, hi) - lo;
-			x->block = block;
-			TRY(read_block(x, lo - e.off, len));
-		}
-		*at += len;
+	while (x->at < x->end) {
+		x->block = chunk_block_at(c, x->at);
+		struct extent e = chunk_block_bytes(c, x->block);
+		struct run run = {x->block, 0};
+		if (x->at == e.off)
+			run = fetch_run_past(x, whole_blocks(c, x->block, x->end));
+		uint32_t len = run.n ? chunk_run_bytes(c, run)
+				     : (uint32_t)min_u64(e.off + e.len, x->end) - x->at;
+		TRY(run.n ? fetch_run(x, run) : read_block(x, x->at - e.off, len));
+		x->at += len;
 	}
 	return 0;
 }
@@ -114,15 +107,16 @@ static int read_chunk(struct fetch *x, uint32_t *at, uint32_t hi)
  * for the other requests was a tenth slower: they fall out of the core's cache, and the other
  * requests have to wait.
  */
-static int check(struct fetch *x, uint32_t lo, uint32_t len)
+static int check(struct fetch *x)
 {
 	const struct chunk *c = &x->lazy->chunk;
+	uint32_t len = x->end - x->at;
 	int checked = atomic_load(&x->lazy->checked);
 
 	/* A whole chunk that goes past the cache is checked as it is read. */
 	struct run all = {0, c->nblocks};
 	bool later = len == c->nbytes && fetch_run_past(x, all).n == c->nblocks;
-	if (!checked && lo == 0 && len >= WHOLE_REQUEST && !later) {
+	if (!checked && x->at == 0 && len >= WHOLE_REQUEST && !later) {
 		checked = frame_check_chunk(fetch_loaded(x));
 		if (checked < 0 && checked != -EBADMSG)
 			return checked;
@@ -132,16 +126,16 @@ static int check(struct fetch *x, uint32_t lo, uint32_t len)
 	return checked < 0 ? CORRUPT("checksum of a chunk", x->n) : 0;
 }
 
-/* Reads bytes [*at, hi) of chunk x->n. -E2BIG: there is more to read, but no memory for it yet. */
-static int read_on(struct fetch *x, uint32_t *at, uint32_t hi)
+/* Reads bytes [x->at, x->end) of chunk x->n, or what there is memory for. */
+static int read_on(struct fetch *x)
 {
 	struct cache_entry *e;
 
 	TRY(lazy_get(x, &e));
-	uint32_t len = hi - *at;
-	int rc = check(x, *at, len);
+	uint32_t len = x->end - x->at;
+	int rc = check(x);
 	if (rc >= 0) {
-		rc = read_chunk(x, at, hi);
+		rc = read_chunk(x);
 		/*
 		 * After a failure the kernel requests single pages again. These fail, too; but not
 		 * if no checksum is known, and only the blocks that do not decode are damaged.
@@ -156,15 +150,9 @@ static int read_on(struct fetch *x, uint32_t *at, uint32_t hi)
 
 int fetch_stored(struct fetch *x, uint32_t lo, uint32_t len)
 {
-	uint32_t at = lo;
-	int rc = read_on(x, &at, lo + len);
-
-	while (rc == -E2BIG) {
-		TRY(fetch_take_memory(x));
-		rc = read_on(x, &at, lo + len);
-	}
-	fetch_give_memory(x, 0);
-	return rc;
+	x->at = lo;
+	x->end = lo + len;
+	return fetch_with_memory(x, read_on);
 }
 
 /* Asks for the memory to read each block of chunk x->n to its end. */
@@ -183,23 +171,16 @@ static int ask_for_blocks(struct fetch *x)
 
 int fetch_check_memory(struct fetch *x)
 {
-	int rc = ask_for_blocks(x);
-
-	while (rc == -E2BIG) {
-		TRY(fetch_take_memory(x));
-		rc = ask_for_blocks(x);
-	}
-	fetch_give_memory(x, 0);
-	return rc;
+	return fetch_with_memory(x, ask_for_blocks);
 }
 
-/* Decodes the blocks of a chunk that hold any of [lo, hi) into the cache. */
-static int decode_blocks(struct fetch *x, uint32_t lo, uint32_t hi)
+/* Decodes the blocks of a chunk that hold any of [x->at, x->end) into the cache. */
+static int decode_blocks(struct fetch *x)
 {
 	const struct chunk *c = &x->lazy->chunk;
 
-	for (uint32_t block = chunk_block_at(c, lo); block < c->nblocks; block++) {
-		if (chunk_block_bytes(c, block).off >= hi)
+	for (uint32_t block = chunk_block_at(c, x->at); block < c->nblocks; block++) {
+		if (chunk_block_bytes(c, block).off >= x->end)
 			break;
 		if (cache_has(x->f->fs->cache, (struct cache_key){x->lazy->id, block}))
 			continue;
@@ -213,11 +194,13 @@ int fetch_ahead(struct fetch *x, uint32_t lo, uint32_t hi)
 {
 	struct cache_entry *e;
 
+	x->at = lo;
+	x->end = hi;
 	TRY(lazy_get(x, &e));
 	/* A chunk that is read ahead from its start on is verified first. */
-	int rc = check(x, lo, hi - lo);
+	int rc = check(x);
 	if (rc >= 0 && !fetch_is_tiny(&x->lazy->chunk))
-		rc = decode_blocks(x, lo, hi);
+		rc = decode_blocks(x);
 	cache_put(x->f->fs->cache, e);
 	return rc;
 }

@@ -25,15 +25,17 @@ struct fetch {
 
 	/* how far it has got */
 	uint32_t n;           /* the chunk ... */
+	uint32_t at, end;     /* ... which of its bytes are yet to be read ... */
 	struct lazy *lazy;    /* ... and its head, once it is stored and loaded */
 	uint32_t block;       /* the block that block_fill would decode ... */
 	enum block_form form; /* ... and how far; this is its tag in the cache */
 	bool filled;          /* block_fill was called: the block was not in the cache */
 
-	/* memory for large blocks (large.h), in bytes; given back when the request ends */
-	uint64_t memory, used; /* taken by large_take, and how much of that is in use   */
-	uint64_t want;        /* after -E2BIG: what is needed; 0: another's fill failed */
-	uint32_t large_block; /* size of the block in question, for the log             */
+	struct fetch_loan { /* memory for large blocks: fetch_memory.h */
+		uint64_t bytes, used; /* taken by large_take, and how much of that is in use   */
+		uint64_t want;        /* after -E2BIG: what is needed; 0: another's fill failed */
+		uint32_t block;       /* size of the block in question, for the log             */
+	} loan;
 };
 
 /* Adds bytes [lo, lo + len) of chunk x->n to the reply. Its slot is stored, or of NaN. */

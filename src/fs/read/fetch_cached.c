@@ -15,12 +15,10 @@
 
 static int ask_for_block(struct fetch *x)
 {
-	const struct chunk *c = &x->lazy->chunk;
 	struct run one = {x->block, 1};
+	uint64_t bytes = fetch_head_memory(x) + frame_run_memory(fetch_loaded(x), one, x->form);
 
-	x->large_block = chunk_block_bytes(c, x->block).len;
-	return fetch_ask_memory(x, fetch_head_memory(x) +
-					   frame_run_memory(fetch_loaded(x), one, x->form));
+	return fetch_ask_memory(x, bytes, chunk_block_bytes(&x->lazy->chunk, x->block).len);
 }
 
 static int block_fill(void *ctx, struct cache_value *out)

@@ -9,21 +9,25 @@
 /* What may be taken now, here and in the scratch. */
 static uint64_t bound(const struct fetch *x)
 {
-	return max_u64(x->memory, LARGE_FREE);
+	return max_u64(x->loan.bytes, LARGE_FREE);
 }
 
-static void set_memory(struct fetch *x, uint64_t memory)
+static void set_loan(struct fetch *x, uint64_t bytes)
 {
-	x->memory = memory;
+	x->loan.bytes = bytes;
 	scratch_bound(x->ws->scratch, bound(x));
 }
 
-int fetch_ask_memory(struct fetch *x, uint64_t bytes)
+int fetch_want_memory(struct fetch *x, uint64_t bytes, uint32_t block)
 {
-	if (bytes <= bound(x))
-		return 0;
-	x->want = bytes;
+	x->loan.want = bytes;
+	x->loan.block = block;
 	return -E2BIG;
+}
+
+int fetch_ask_memory(struct fetch *x, uint64_t bytes, uint32_t block)
+{
+	return bytes <= bound(x) ? 0 : fetch_want_memory(x, bytes, block);
 }
 
 uint64_t fetch_head_memory(const struct fetch *x)
@@ -34,21 +38,25 @@ uint64_t fetch_head_memory(const struct fetch *x)
 
 void fetch_use_memory(struct fetch *x)
 {
-	if (x->used == x->memory)
+	struct fetch_loan *l = &x->loan;
+
+	if (l->used == l->bytes)
 		return;
-	large_use(x->f->fs->large, x->memory - x->used);
-	x->used = x->memory;
+	large_use(x->f->fs->large, l->bytes - l->used);
+	l->used = l->bytes;
 }
 
 void fetch_give_memory(struct fetch *x, uint64_t keep)
 {
-	if (x->memory > keep) {
-		scratch_trim(x->ws->scratch); /* other parts of the workspace may be in use */
-		uint64_t used = min_u64(x->used, keep);
-		large_give(x->f->fs->large, x->memory - keep, x->used - used);
-		x->used = used;
-		set_memory(x, keep);
-	}
+	struct fetch_loan *l = &x->loan;
+
+	if (l->bytes <= keep)
+		return;
+	scratch_trim(x->ws->scratch); /* other parts of the workspace may be in use */
+	uint64_t used = min_u64(l->used, keep);
+	large_give(x->f->fs->large, l->bytes - keep, l->used - used);
+	l->used = used;
+	set_loan(x, keep);
 }
 
 /* Logged once for each file: readers try again, page by page. */
@@ -63,24 +71,35 @@ static void refuse(struct fetch *x, uint64_t bytes)
 	inode_log_name(fs->inodes, x->f->inode, name);
 	log_err("%s: chunk %u: reading a block of %u bytes takes %llu MiB of memory; "
 		"-o cache=%lluM would allow it",
-		name, x->n, x->large_block, (unsigned long long)ceil_div(bytes, 1 << 20),
+		name, x->n, x->loan.block, (unsigned long long)ceil_div(bytes, 1 << 20),
 		(unsigned long long)ceil_div(more, 1 << 20));
 }
 
-int fetch_take_memory(struct fetch *x)
+/* Waits for what the last step wanted. */
+static int take_loan(struct fetch *x)
 {
-	uint64_t want = x->want;
+	uint64_t want = x->loan.want;
 
 	if (!want)
 		return 0; /* another reader's fill was refused; ours need not be */
-	assert(want > x->memory);
-	x->want = 0;
+	assert(want > x->loan.bytes);
+	x->loan.want = 0;
 	fetch_give_memory(x, 0);
 	int rc = large_take(x->f->fs->large, want);
 	if (rc < 0) {
 		refuse(x, want);
 		return rc;
 	}
-	set_memory(x, want);
+	set_loan(x, want);
 	return 0;
+}
+
+int fetch_with_memory(struct fetch *x, int (*step)(struct fetch *x))
+{
+	int rc;
+
+	while ((rc = step(x)) == -E2BIG)
+		TRY(take_loan(x));
+	fetch_give_memory(x, 0);
+	return rc;
 }
