@@ -83,6 +83,15 @@ static bool is_held_back(int rc)
 }
 
 /*
+ * True: what has failed for one file fails for all. A full disk is full for all files, but EIO may
+ * concern one of them.
+ */
+static bool concerns_all(int rc)
+{
+	return rc != -EIO && !is_held_back(rc);
+}
+
+/*
  * Hands a part of one file to the workers, releasing the lock meanwhile. Only files that had no
  * turn since `ticket` are considered. False: nothing could be started.
  */
@@ -133,39 +142,61 @@ static int own_failure(const struct budget *b, struct file *f)
 	return rc;
 }
 
+/* A round of flushes, in which each file has one turn. */
+struct round {
+	uint64_t ticket; /* of files that have not had it yet */
+	unsigned landed; /* b->landed when it began           */
+};
+
+/* Under the lock. */
+static struct round begin_round(struct budget *b)
+{
+	return (struct round){.ticket = uncommitted_ticket(b->files), .landed = b->landed};
+}
+
+/* The result for a writer that is admitted although nothing can be freed. */
+#define BEYOND 1
+
+/*
+ * Under the lock, when each file has had its turn, and nothing is in flight. 0: another round, *r,
+ * may free memory. BEYOND: no other writer is entered, so that this is one writer's bytes at a
+ * time. Otherwise the error with which a writer of f fails. `failed`: chunks have failed to land
+ * since the writer began to wait.
+ */
+static int end_round(struct budget *b, struct round *r, bool failed, struct file *f)
+{
+	bool in_vain = b->landed == r->landed && !(failed && begin_giving_up(b));
+
+	if (in_vain && failed)
+		TRY(own_failure(b, f));
+	if (in_vain && !b->entered)
+		return BEYOND;
+	if (in_vain)
+		pthread_cond_wait(&b->moved, &b->lock);
+	*r = begin_round(b);
+	return 0;
+}
+
 /*
  * Under the lock, for the first waiter: waits until no more than the maximum is in use, and flushes
- * files if no other thread does. `failures`: b->failures when it began to wait. A full disk is full
- * for all files, but EIO and others concern one file: then the other files have their turn, too.
+ * files if no other thread does. `failures`: b->failures when it began to wait. 0 or BEYOND: it is
+ * admitted.
  */
 static int free_memory(struct budget *b, unsigned failures, struct file *f)
 {
-	uint64_t ticket = uncommitted_ticket(b->files);
-	unsigned landed = b->landed;
+	struct round r = begin_round(b);
+	int rc = 0;
 
-	while (b->used > (int64_t)b->max) {
+	while (rc == 0 && b->used > (int64_t)b->max) {
 		bool failed = b->failures != failures;
-		if (b->in_flight) {
+		if (b->in_flight)
 			pthread_cond_wait(&b->moved, &b->lock);
-			continue;
-		}
-		if (failed && b->last_rc != -EIO && !is_held_back(b->last_rc))
-			return b->last_rc;
-		if (flush_some(b, ticket))
-			continue;
-		/* Each file has had its turn. */
-		if (b->landed == landed && !(failed && begin_giving_up(b))) {
-			int rc = failed ? own_failure(b, f) : 0;
-			if (rc < 0)
-				return rc;
-			if (!b->entered)
-				break; /* nothing can be freed: one writer's bytes at a time */
-			pthread_cond_wait(&b->moved, &b->lock);
-		}
-		ticket = uncommitted_ticket(b->files);
-		landed = b->landed;
+		else if (failed && concerns_all(b->last_rc))
+			rc = b->last_rc;
+		else if (!flush_some(b, r.ticket))
+			rc = end_round(b, &r, failed, f);
 	}
-	return 0;
+	return rc;
 }
 
 /* Under the lock. True: the caller need not wait, neither for memory nor behind those that do. */
@@ -199,7 +230,7 @@ static int wait_in_line(struct budget *b, uint64_t bytes, size_t data, struct fi
 	if (rc >= 0)
 		admit(b, bytes);
 	line_leave(&b->line, &place);
-	return rc;
+	return rc < 0 ? rc : 0;
 }
 
 int budget_enter(struct budget *b, uint64_t bytes, size_t data, struct file *f)
