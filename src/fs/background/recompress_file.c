@@ -168,11 +168,9 @@ static int commit(struct file *f)
  */
 static int replace(struct file *f, uint32_t n, struct workspace *ws)
 {
-	enum sidecar_entered how;
-
 	pthread_rwlock_rdlock(&f->gate);
 	times_hold(f->inode, f->fd); /* nothing changes for the application */
-	int rc = file_try_enter_store(f, &how);
+	int how = file_try_enter_store(f), rc = how < 0 ? how : 0;
 	pthread_rwlock_wrlock(&f->lock);
 	if (rc >= 0 && is_at_rest(f) && n < frame_nchunks(f->frame) &&
 	    frame_stores(f->frame, n, buf_view(&ws->base)))

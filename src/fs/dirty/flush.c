@@ -50,9 +50,9 @@ static int store(struct file *f, uint32_t n, struct view stored, struct frame_pl
 
 static int store_shared(struct file *f, uint32_t n, struct view stored, struct frame_place *p)
 {
-	enum sidecar_entered how;
+	int how = file_try_enter_store(f);
 
-	TRY(file_try_enter_store(f, &how));
+	TRY(how);
 	int rc = store(f, n, stored, p);
 	sidecar_leave(&f->sidecar, how);
 	return rc;
@@ -61,13 +61,11 @@ static int store_shared(struct file *f, uint32_t n, struct view stored, struct f
 /* Call before encoding, which would be in vain for a chunk that cannot be stored. */
 static int may_store(struct file *f)
 {
-	enum sidecar_entered how;
-
 	if (!f->sidecar.there)
 		return 0;
-	TRY(file_try_enter_store(f, &how));
+	int how = file_try_enter_store(f);
 	sidecar_leave(&f->sidecar, how);
-	return 0;
+	return how < 0 ? how : 0;
 }
 
 /* The outcome of storing a chunk. */

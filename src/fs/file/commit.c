@@ -203,14 +203,15 @@ static int commit_locked(struct file *f, enum durability how, bool *writes)
 
 static int commit(struct file *f, enum durability how)
 {
-	enum sidecar_entered entered = SIDECAR_NONE;
+	int entered = SIDECAR_NONE;
 	bool writes;
 
 	intent_retry_aside(f->fs->intent);
 	if (might_write(f, how))
-		TRY(file_enter_commit(f, &entered));
+		entered = file_enter_commit(f);
 	else if (how == COMMIT_SYNC)
 		TRY(file_look_sidecar(f)); /* for vouch */
+	TRY(entered);
 	pthread_rwlock_wrlock(&f->lock);
 	int rc = commit_locked(f, how, &writes);
 	pthread_rwlock_unlock(&f->lock);
@@ -265,9 +266,9 @@ int file_commit_part(struct file *f)
  */
 static int sync_root(struct file *f)
 {
-	enum sidecar_entered how;
+	int how = file_enter_store(f);
 
-	TRY(file_enter_store(f, &how));
+	TRY(how);
 	pthread_rwlock_wrlock(&f->lock);
 	note_own_caps(f);
 	int rc = frame_sync_root(f->frame);
@@ -299,10 +300,9 @@ int file_make_room(struct file *f)
 
 int file_compact_gated(struct file *f)
 {
-	enum sidecar_entered how;
-
 	TRY(free_waiting(f));
-	TRY(file_enter_store(f, &how));
+	int how = file_enter_store(f);
+	TRY(how);
 	pthread_rwlock_wrlock(&f->lock);
 	note_own_caps(f);
 	int rc = frame_compact(f->frame, COMPACT_STEP);

@@ -110,7 +110,7 @@ static int read_raw(const struct file_copy *c, uint64_t done, struct workspace *
 {
 	struct file *f = c->from;
 
-	enum sidecar_entered how = file_enter_shared(f);
+	int how = file_enter_shared(f);
 	pthread_rwlock_rdlock(&f->lock);
 	int rc = read_stored(c, done, ws, to);
 	pthread_rwlock_unlock(&f->lock);
@@ -198,34 +198,27 @@ static int put_locked(struct file *f, const struct raw_chunk *c)
 	return rc < 0 ? rc : 1;
 }
 
-/*
- * Enters the file alone, and its sidecar for storing. *how: for leave, which must follow even a
- * failure.
- */
-static int enter(struct file *f, enum sidecar_entered *how)
+/* Enters the file alone, and its sidecar for storing. leave has to follow, even after a failure. */
+static int enter(struct file *f)
 {
-	int entered;
-
 	err_clear();
 	file_catch_up(f);
 	file_enter_alone(f);
-	int rc = file_check_change(f);
 	for (;;) {
 		pthread_rwlock_unlock(&f->lock); /* the sidecar is taken before it: fs.h */
-		entered = file_enter_store(f, how);
+		int how = file_enter_store(f);
 		pthread_rwlock_wrlock(&f->lock);
 		if (!f->dirty.flushing.count)
-			break;
+			return how;
 		pthread_rwlock_unlock(&f->lock);
-		sidecar_leave(&f->sidecar, *how); /* the workers enter it, too */
+		sidecar_leave(&f->sidecar, how); /* the workers enter it, too */
 		IGNORE(flush_wait(f));
 		pthread_rwlock_wrlock(&f->lock);
 	}
-	return rc < 0 ? rc : entered;
 }
 
 /* The new times need the lock of the inode, which comes before the sidecar. */
-static void leave(struct file *f, enum sidecar_entered how, bool changed)
+static void leave(struct file *f, int how, bool changed)
 {
 	pthread_rwlock_unlock(&f->lock);
 	sidecar_leave(&f->sidecar, how);
@@ -236,12 +229,10 @@ static void leave(struct file *f, enum sidecar_entered how, bool changed)
 
 static int put_alone(struct file *f, const struct raw_chunk *c)
 {
-	enum sidecar_entered how;
-
 	TRY(file_commit_replaced(f));
-	int rc = enter(f, &how);
+	int how = enter(f), rc = file_check_change(f);
 	if (rc >= 0)
-		rc = put_locked(f, c);
+		rc = how < 0 ? how : put_locked(f, c);
 	leave(f, how, rc >= 0);
 	return rc;
 }

@@ -174,25 +174,24 @@ static void load_newborn_take(struct file *f, struct newborn *b)
  * with n->lock released. If it has waited in vain (`unlocked`), the file is opened without the
  * lock.
  */
-static int enter_to_open(struct file *f, const struct opening *o, enum sidecar_entered *how)
+static int enter_to_open(struct file *f, const struct opening *o)
 {
 	struct sidecar *s = &f->sidecar;
 
 	if (o->unlocked) {
 		sidecar_know(s, &o->busy);
-		IGNORE(sidecar_enter_soon(s, how));
-		return 0;
+		int how = sidecar_enter_soon(s);
+		return how < 0 ? SIDECAR_NONE : how;
 	}
 	/* Not even for a moment: n->lock is held, so the moments of many openers would add up. */
-	TRY(sidecar_try_enter_store(s, how));
-	sidecar_seen(s, *how);
-	return 0;
+	int how = sidecar_try_enter_store(s);
+	sidecar_seen(s, how);
+	return how;
 }
 
 static int load_contiguous(struct file *f, const struct opening *o)
 {
 	bool made = f->inode->promoted; /* just created: nobody shares it yet */
-	enum sidecar_entered how;
 	bool unsure = f->inode->seen.unsure; /* until file_revalidate */
 
 	f->fd = open_descriptor(f->inode, f->fs->inodes, o->writable);
@@ -200,7 +199,8 @@ static int load_contiguous(struct file *f, const struct opening *o)
 	f->writable = o->writable;
 	if (!made)
 		TRY(file_look_sidecar(f));
-	TRY(enter_to_open(f, o, &how));
+	int how = enter_to_open(f, o);
+	TRY(how);
 	file_revalidate(f);
 	int rc = open_contiguous(f, f->fd);
 	if (rc >= 0 && inode_kind(f->inode) == NODE_ARRAY)

@@ -102,7 +102,7 @@ static bool was_changed(struct file *f, const struct stat *st, bool told)
 }
 
 /* 1, or a failure. The lock is held. */
-static int reopen_changed(struct file *f, const struct stat *st, enum sidecar_entered how)
+static int reopen_changed(struct file *f, const struct stat *st, int how)
 {
 	struct inode *n = f->inode;
 	int rc = file_load_again(f);
@@ -144,9 +144,9 @@ static int reload_gated(struct file *f, bool sure)
 {
 	struct inode *n = f->inode;
 	struct stat st;
-	enum sidecar_entered how;
+	int how = sidecar_enter_soon(&f->sidecar);
 
-	TRY(sidecar_enter_soon(&f->sidecar, &how));
+	TRY(how);
 	int rc = stat_fd(f->fd, &st);
 	if (lock_to_reload(f) < 0) {
 		sidecar_leave(&f->sidecar, how);
@@ -228,11 +228,11 @@ static void watch_detached(struct file *f)
 	pthread_mutex_unlock(&n->lock);
 }
 
-enum sidecar_entered file_enter_shared(struct file *f)
+int file_enter_shared(struct file *f)
 {
 	watch_detached(f);
 	for (int tries = 0, missed = 0;;) {
-		enum sidecar_entered how = sidecar_enter(&f->sidecar);
+		int how = sidecar_enter(&f->sidecar);
 		if (tries == SHARED_TRIES || !sidecar_changed(&f->sidecar, how))
 			return how;
 		sidecar_leave(&f->sidecar, how);
@@ -246,11 +246,9 @@ enum sidecar_entered file_enter_shared(struct file *f)
 
 void file_catch_up(struct file *f)
 {
-	enum sidecar_entered how;
-
 	if (!f->sidecar.there)
 		return;
-	IGNORE(sidecar_enter_soon(&f->sidecar, &how)); /* else at the next change */
+	int how = sidecar_enter_soon(&f->sidecar); /* if it fails: at the next change */
 	bool changed = sidecar_changed(&f->sidecar, how);
 	sidecar_leave(&f->sidecar, how);
 	if (changed)
@@ -294,38 +292,35 @@ static enum root_match known_root(struct file *f)
  * even where the root looks the same, if that is the other program's: such a root does not show
  * that chunks were replaced in place.
  */
-static int enter(struct file *f, int (*by)(struct sidecar *, enum sidecar_entered *),
-		 enum sidecar_entered *how)
+static int enter(struct file *f, int (*by)(struct sidecar *))
 {
-	*how = SIDECAR_NONE;
 	TRY(file_look_sidecar(f));
-	TRY(by(&f->sidecar, how));
-	if (!sidecar_changed(&f->sidecar, *how) || known_root(f) == ROOT_SAME)
-		return 0;
-	sidecar_leave(&f->sidecar, *how);
-	*how = SIDECAR_NONE;
+	int how = by(&f->sidecar);
+	if (!sidecar_changed(&f->sidecar, how) || known_root(f) == ROOT_SAME)
+		return how;
+	sidecar_leave(&f->sidecar, how);
 	return -ESTALE;
 }
 
-int file_enter_store(struct file *f, enum sidecar_entered *how)
+int file_enter_store(struct file *f)
 {
-	return enter(f, sidecar_enter_store, how);
+	return enter(f, sidecar_enter_store);
 }
 
-int file_try_enter_store(struct file *f, enum sidecar_entered *how)
+int file_try_enter_store(struct file *f)
 {
-	return enter(f, sidecar_try_enter_store, how);
+	return enter(f, sidecar_try_enter_store);
 }
 
-int file_enter_commit(struct file *f, enum sidecar_entered *how)
+int file_enter_commit(struct file *f)
 {
-	int rc = enter(f, sidecar_enter_alone, how);
+	int how = enter(f, sidecar_enter_alone);
 
-	if (rc == -ESTALE)
+	if (how == -ESTALE)
 		caps_forget(f->inode);
-	if (rc >= 0) /* another program may have had the lock, but has written nothing */
-		sidecar_seen(&f->sidecar, *how);
-	return rc;
+	/* another program may have had the lock, but has written nothing */
+	sidecar_seen(&f->sidecar, how);
+	return how;
 }
 
 /* Limits, in case the lock is free for a moment after each wait: see file_lock_comes. */

@@ -43,12 +43,12 @@ void file_reload_in_turn(struct file *f);
 NODISCARD int file_reload_changed(struct file *f);
 
 /*
- * Call before every read, and sidecar_leave after it, with what this returned (here and below). In
- * between, no program that takes part in locking writes to the frame, and the frame in memory is
- * the newest. Waits for the lock, with none of ours held; if that takes too long, goes on without
- * it (sidecar.h).
+ * Call before every read, and sidecar_leave after it, with what this returned (here and below): an
+ * enum sidecar_entered, or an error. In between, no program that takes part in locking writes to
+ * the frame, and the frame in memory is the newest. Waits for the lock, with none of ours held; if
+ * that takes too long, goes on without it (sidecar.h). Cannot fail.
  */
-enum sidecar_entered file_enter_shared(struct file *f);
+NODISCARD int file_enter_shared(struct file *f);
 
 /*
  * Call before a change: reloads the file if another program has written to it, so that the change
@@ -72,10 +72,10 @@ void file_wait_for_others(struct file *f);
  * writes. -ESTALE: one has written since the frame was read. It may use what is free in our frame,
  * so nothing may be written, and our commit will be refused. -EAGAIN: one has the lock.
  */
-NODISCARD int file_enter_store(struct file *f, enum sidecar_entered *how);
+NODISCARD int file_enter_store(struct file *f);
 
 /* The same for a worker, which other files need as well: tries only once. */
-NODISCARD int file_try_enter_store(struct file *f, enum sidecar_entered *how);
+NODISCARD int file_try_enter_store(struct file *f);
 
 /* The waits of one call. Starts zeroed, except for `what`. */
 struct lock_wait {
@@ -95,6 +95,6 @@ NODISCARD bool file_lock_comes(struct file *f, int rc, struct lock_wait *w);
  * Call before every commit; sidecar_leave has to follow. -ESTALE: another program wrote while we
  * had changes. -EAGAIN: one has the lock.
  */
-NODISCARD int file_enter_commit(struct file *f, enum sidecar_entered *how);
+NODISCARD int file_enter_commit(struct file *f);
 
 #endif

@@ -82,7 +82,7 @@ static int read_into(struct file *f, const struct file_request *q, struct reply 
 	struct fetch x = {.f = f, .r = r, .slow.q = q};
 
 	err_clear();
-	enum sidecar_entered how = file_enter_shared(f);
+	int how = file_enter_shared(f);
 	pthread_rwlock_rdlock(&f->lock);
 	int rc = read_request(&x, q);
 	pthread_rwlock_unlock(&f->lock);

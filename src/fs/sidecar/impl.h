@@ -11,7 +11,7 @@
 bool sidecar_try_lock(struct sidecar *s, int op);
 
 /* Enters alone, without incrementing the generation. -EAGAIN: another program has the lock. */
-NODISCARD int sidecar_try_enter_alone(struct sidecar *s, enum sidecar_entered *how);
+NODISCARD int sidecar_try_enter_alone(struct sidecar *s);
 
 /* One thread's wait for the lock: pauses between its tries. Starts zeroed, except for `end`. */
 struct rest {

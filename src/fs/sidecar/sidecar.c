@@ -135,86 +135,80 @@ bool sidecar_is_read_only(struct sidecar *s)
 	return is;
 }
 
-/*
- * Tries once to enter, shared with other readers. If another program has the lock, enters as
- * `otherwise`, which is SIDECAR_WITHOUT; or SIDECAR_NONE, with which this fails with -EAGAIN.
- */
-static int try_beside_readers(struct sidecar *s, enum sidecar_entered otherwise,
-			      enum sidecar_entered *how)
+static bool has_entered(int how)
 {
-	int rc = 0;
+	return how > SIDECAR_NONE;
+}
 
-	*how = SIDECAR_NONE;
+/*
+ * Tries once to enter, shared with other readers. `held`: the result if another program has the
+ * lock, either -EAGAIN or SIDECAR_WITHOUT.
+ */
+static int try_beside_readers(struct sidecar *s, int held)
+{
+	int how = SIDECAR_NONE;
+
 	pthread_rwlock_rdlock(&s->entered);
 	if (s->fd >= 0) {
 		pthread_mutex_lock(&s->lock);
 		if (s->readers == 0 || !s->locked)
 			s->locked = sidecar_try_lock(s, LOCK_SH);
-		*how = s->locked ? SIDECAR_LOCKED : otherwise;
-		rc = *how == SIDECAR_NONE ? -EAGAIN : 0;
-		s->readers += *how != SIDECAR_NONE;
+		how = s->locked ? SIDECAR_LOCKED : held;
+		s->readers += has_entered(how);
 		pthread_mutex_unlock(&s->lock);
 	}
-	if (*how == SIDECAR_NONE)
+	if (!has_entered(how))
 		pthread_rwlock_unlock(&s->entered);
-	return rc;
+	return how;
 }
 
-/* Goes on without the lock, unless it is free by now. Cannot fail. */
-static void enter_without(struct sidecar *s, enum sidecar_entered *how)
+/* Goes on without the lock, unless it is free by now. */
+static int enter_without(struct sidecar *s)
 {
 	sidecar_warn(s, SIDECAR_READ);
-	IGNORE(try_beside_readers(s, SIDECAR_WITHOUT, how));
+	return try_beside_readers(s, SIDECAR_WITHOUT);
 }
 
-enum sidecar_entered sidecar_enter(struct sidecar *s)
+int sidecar_enter(struct sidecar *s)
 {
-	enum sidecar_entered how;
 	struct rest r = {0};
-	int rc;
+	int how;
 
 	if (!s->there)
 		return SIDECAR_NONE;
 	do
-		rc = try_beside_readers(s, SIDECAR_NONE, &how);
-	while (rc < 0 && sidecar_rest(s, LOCK_SH, &r));
+		how = try_beside_readers(s, -EAGAIN);
+	while (how < 0 && sidecar_rest(s, LOCK_SH, &r));
 	sidecar_end_rest(s, &r);
-	if (rc < 0)
-		enter_without(s, &how);
+	return how < 0 ? enter_without(s) : how;
+}
+
+int sidecar_try_enter_store(struct sidecar *s)
+{
+	return s->there ? try_beside_readers(s, -EAGAIN) : SIDECAR_NONE;
+}
+
+int sidecar_enter_store(struct sidecar *s)
+{
+	struct rest r = {0};
+	int how;
+
+	do
+		how = sidecar_try_enter_store(s);
+	while (how < 0 && sidecar_rest_briefly(s, LOCK_SH, &r));
 	return how;
 }
 
-int sidecar_enter_store(struct sidecar *s, enum sidecar_entered *how)
+int sidecar_enter_soon(struct sidecar *s)
 {
-	struct rest r = {0};
-	int rc;
+	int how = sidecar_enter_store(s);
 
-	do
-		rc = sidecar_try_enter_store(s, how);
-	while (rc < 0 && sidecar_rest_briefly(s, LOCK_SH, &r));
-	return rc;
+	return how < 0 && sidecar_is_over(s) ? enter_without(s) : how;
 }
 
-int sidecar_enter_soon(struct sidecar *s, enum sidecar_entered *how)
+void sidecar_leave(struct sidecar *s, int how)
 {
-	int rc = sidecar_enter_store(s, how);
-
-	if (rc < 0 && sidecar_is_over(s)) {
-		enter_without(s, how);
-		rc = 0;
-	}
-	return rc;
-}
-
-int sidecar_try_enter_store(struct sidecar *s, enum sidecar_entered *how)
-{
-	*how = SIDECAR_NONE;
-	return s->there ? try_beside_readers(s, SIDECAR_NONE, how) : 0;
-}
-
-void sidecar_leave(struct sidecar *s, enum sidecar_entered how)
-{
-	if (how == SIDECAR_NONE)
+	if (!has_entered(how))
 		return;
 	pthread_mutex_lock(&s->lock);
 	if (how == SIDECAR_ALONE || --s->readers == 0)
@@ -223,9 +217,9 @@ void sidecar_leave(struct sidecar *s, enum sidecar_entered how)
 	pthread_rwlock_unlock(&s->entered);
 }
 
-bool sidecar_changed(struct sidecar *s, enum sidecar_entered how)
+bool sidecar_changed(struct sidecar *s, int how)
 {
-	if (how == SIDECAR_NONE)
+	if (!has_entered(how))
 		return false;
 	pthread_mutex_lock(&s->lock);
 	bool changed = counter(s->fd) != s->generation || (how != SIDECAR_WITHOUT && s->unsure);
@@ -233,9 +227,9 @@ bool sidecar_changed(struct sidecar *s, enum sidecar_entered how)
 	return changed;
 }
 
-void sidecar_seen(struct sidecar *s, enum sidecar_entered how)
+void sidecar_seen(struct sidecar *s, int how)
 {
-	if (how == SIDECAR_NONE)
+	if (!has_entered(how))
 		return;
 	pthread_mutex_lock(&s->lock);
 	s->generation = counter(s->fd);
@@ -243,23 +237,19 @@ void sidecar_seen(struct sidecar *s, enum sidecar_entered how)
 	pthread_mutex_unlock(&s->lock);
 }
 
-int sidecar_try_enter_alone(struct sidecar *s, enum sidecar_entered *how)
+int sidecar_try_enter_alone(struct sidecar *s)
 {
-	int rc = 0;
+	int how = SIDECAR_NONE;
 
-	*how = SIDECAR_NONE;
 	pthread_rwlock_wrlock(&s->entered);
 	if (s->fd >= 0) {
 		pthread_mutex_lock(&s->lock);
-		if (sidecar_try_lock(s, LOCK_EX))
-			*how = SIDECAR_ALONE;
-		else
-			rc = -EAGAIN;
+		how = sidecar_try_lock(s, LOCK_EX) ? SIDECAR_ALONE : -EAGAIN;
 		pthread_mutex_unlock(&s->lock);
 	}
-	if (*how == SIDECAR_NONE)
+	if (!has_entered(how))
 		pthread_rwlock_unlock(&s->entered);
-	return rc;
+	return how;
 }
 
 /* Increments the generation. The lock is held exclusively. */
@@ -278,23 +268,18 @@ static int count_up(struct sidecar *s)
 	return 0;
 }
 
-int sidecar_enter_alone(struct sidecar *s, enum sidecar_entered *how)
+int sidecar_enter_alone(struct sidecar *s)
 {
 	struct rest r = {0};
-	int rc;
+	int how;
 
-	*how = SIDECAR_NONE;
 	if (!s->there)
-		return 0;
+		return SIDECAR_NONE;
 	do
-		rc = sidecar_try_enter_alone(s, how);
-	while (rc < 0 && sidecar_rest_briefly(s, LOCK_EX, &r));
-	if (*how == SIDECAR_NONE)
-		return rc;
-	rc = count_up(s);
-	if (rc < 0) {
-		sidecar_leave(s, *how);
-		*how = SIDECAR_NONE;
-	}
-	return rc;
+		how = sidecar_try_enter_alone(s);
+	while (how < 0 && sidecar_rest_briefly(s, LOCK_EX, &r));
+	int rc = has_entered(how) ? count_up(s) : 0;
+	if (rc < 0)
+		sidecar_leave(s, how);
+	return rc < 0 ? rc : how;
 }

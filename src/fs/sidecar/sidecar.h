@@ -76,9 +76,8 @@ NODISCARD int sidecar_look(struct sidecar *s, int dirfd, const char *backing);
 bool sidecar_is_read_only(struct sidecar *s);
 
 /*
- * How one of the functions below has entered: its result, or *how. Those that return an int fail
- * with -EAGAIN if another program has the lock; after any failure *how is SIDECAR_NONE, so that
- * sidecar_leave is right in every case.
+ * How one of the functions below has entered: what it returns, unless it fails. -EAGAIN: another
+ * program has the lock. Whatever it returns is to be passed to sidecar_leave.
  */
 enum sidecar_entered {
 	SIDECAR_NONE,    /* nobody shares the frame: there is nothing to leave            */
@@ -90,29 +89,29 @@ enum sidecar_entered {
 /*
  * Enters to read: until sidecar_leave no other program writes. Waits for the lock, and goes on
  * without it if it does not become free in time: bytes that change while they are read fail their
- * checksum.
+ * checksum. Cannot fail.
  */
-enum sidecar_entered sidecar_enter(struct sidecar *s);
+NODISCARD int sidecar_enter(struct sidecar *s);
 
 /* The same for a caller that holds locks of ours, and must not wait: tries for a moment only. */
-NODISCARD int sidecar_enter_soon(struct sidecar *s, enum sidecar_entered *how);
+NODISCARD int sidecar_enter_soon(struct sidecar *s);
 
 /*
  * Enters to write what no reader looks at: readers may be there, but until sidecar_leave no other
  * program writes. Tries for a moment only, the second form just once; never goes on without the
  * lock.
  */
-NODISCARD int sidecar_enter_store(struct sidecar *s, enum sidecar_entered *how);
-NODISCARD int sidecar_try_enter_store(struct sidecar *s, enum sidecar_entered *how);
+NODISCARD int sidecar_enter_store(struct sidecar *s);
+NODISCARD int sidecar_try_enter_store(struct sidecar *s);
 
 /*
  * Enters to write: until sidecar_leave no other program reads or writes. Increments the generation,
  * so that readers will look again. Tries for a moment only; never goes on without the lock.
  */
-NODISCARD int sidecar_enter_alone(struct sidecar *s, enum sidecar_entered *how);
+NODISCARD int sidecar_enter_alone(struct sidecar *s);
 
-/* Ends any of these. Does nothing after SIDECAR_NONE. */
-void sidecar_leave(struct sidecar *s, enum sidecar_entered how);
+/* Ends any of these, which has returned `how`. Does nothing after SIDECAR_NONE or a failure. */
+void sidecar_leave(struct sidecar *s, int how);
 
 /*
  * For use between enter and leave. sidecar_changed: another program has written to the frame since
@@ -120,11 +119,11 @@ void sidecar_leave(struct sidecar *s, enum sidecar_entered how);
  * generation.
  *
  * Without the lock, the program that has incremented the generation may be about to write: what is
- * seen then counts as changed once we have the lock. After SIDECAR_NONE nothing has changed, and
- * sidecar_seen does nothing.
+ * seen then counts as changed once we have the lock. After SIDECAR_NONE or a failure nothing has
+ * changed, and sidecar_seen does nothing.
  */
-bool sidecar_changed(struct sidecar *s, enum sidecar_entered how);
-void sidecar_seen(struct sidecar *s, enum sidecar_entered how);
+bool sidecar_changed(struct sidecar *s, int how);
+void sidecar_seen(struct sidecar *s, int how);
 
 /* What the lock is wanted for: shared, or for the last exclusively. */
 enum sidecar_for { SIDECAR_READ, SIDECAR_STORE, SIDECAR_COMMIT };

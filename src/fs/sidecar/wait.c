@@ -192,15 +192,14 @@ void sidecar_warn(struct sidecar *s, enum sidecar_for what)
  */
 static int touch(struct sidecar *s, enum sidecar_for what)
 {
-	enum sidecar_entered how;
+	int how = sidecar_try_enter_store(s);
 
-	TRY(sidecar_try_enter_store(s, &how));
 	sidecar_leave(s, how);
-	if (what != SIDECAR_COMMIT)
-		return 0;
-	TRY(sidecar_try_enter_alone(s, &how));
-	sidecar_leave(s, how);
-	return 0;
+	if (how >= 0 && what == SIDECAR_COMMIT) {
+		how = sidecar_try_enter_alone(s);
+		sidecar_leave(s, how);
+	}
+	return how < 0 ? how : 0;
 }
 
 /* Waits until the lock is free, or until `end`, unless that is 0. */
