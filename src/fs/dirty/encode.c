@@ -326,26 +326,42 @@ static int patch_or_read(struct file *f, const struct dirty_chunk *c, struct wor
 	return rc;
 }
 
+static bool is_unreadable(int rc)
+{
+	return rc == -EBADMSG || rc == -ENOTSUP;
+}
+
 /*
  * Wrong bytes may come from the way between the disk and us: they are read once more before the
  * data that was written over them is given up.
  */
+static int patch_or_read_twice(struct file *f, const struct dirty_chunk *c, struct workspace *ws)
+{
+	int rc = patch_or_read(f, c, ws);
+
+	if (is_unreadable(rc))
+		rc = patch_or_read(f, c, ws);
+	return rc == -EBADMSG ? read_around(f, c, ws) : rc;
+}
+
+/*
+ * True: what was written over a chunk that could not be read is given up. A failing device may
+ * answer the next time, if there is memory to wait for that. What must be stored waits in any case,
+ * since there is no commit without it.
+ */
+static bool gives_up(struct file *f, const struct dirty_chunk *c, int rc)
+{
+	return !c->must_store &&
+	       (is_unreadable(rc) || (rc == -EIO && budget_gives_up(f->fs->budget)));
+}
+
 static int encode_over(struct file *f, const struct dirty_chunk *c, struct workspace *ws,
 		       bool *damaged)
 {
 	/* Other chunks must not wait for their turns while this reads and patches. */
 	policy_pass(&f->policy, c->turn);
-	int rc = patch_or_read(f, c, ws);
-	if (rc == -EBADMSG || rc == -ENOTSUP)
-		rc = patch_or_read(f, c, ws);
-	if (rc == -EBADMSG)
-		rc = read_around(f, c, ws);
-	/*
-	 * A failing device may answer the next time, if there is memory to wait for that. What must
-	 * be stored waits in any case, since there is no commit without it.
-	 */
-	*damaged = !c->must_store && (rc == -EBADMSG || rc == -ENOTSUP ||
-				      (rc == -EIO && budget_gives_up(f->fs->budget)));
+	int rc = patch_or_read_twice(f, c, ws);
+	*damaged = gives_up(f, c, rc);
 	if (rc != BASE_DECODED)
 		return rc;
 	err_clear();
