@@ -266,36 +266,62 @@ static int whiteout_put(const struct side *from, const char *name)
 	return renameat(from->dirfd, from->e.backing, from->dirfd, name) < 0 ? -errno : 0;
 }
 
-static int rename_once(struct fs *fs, struct side *from, struct side *to, unsigned flags)
+static bool replaces(const struct side *to)
 {
-	char name[NAME_MAX + 1], white[NAME_MAX + 1];
-	bool replaces = to->e.fd >= 0;
+	return to->e.fd >= 0;
+}
 
-	if (replaces)
-		TRY(judge_replaced(from, to, flags));
-	if (replaces && is_same_file(from, to))
-		return 0; /* as POSIX demands */
-	TRY(target_name(from, to, name));
-	if (from->whiteout_owner)
-		TRY(whiteout_name(from, white));
-	int rc = !replaces ? give_name(from, to, move_to, name) :
-		 strcmp(name, to->e.backing) == 0 ? move_over(from, to, name) :
-						    move_beside(fs, from, to, name);
-	TRY(rc);
-	rc = rc > 0 ? remove_backing(from) : 0;
-	bool stays = rc < 0; /* the old name remains, beside the new one */
+/*
+ * In the backing directory: the source gets its new name, and what it replaces goes. 1: the source
+ * still has its old name as well.
+ */
+static int move(const struct fs *fs, const struct side *from, const struct side *to,
+		char out[static NAME_MAX + 1])
+{
+	TRY(target_name(from, to, out));
+	if (!replaces(to))
+		return give_name(from, to, move_to, out);
+	return strcmp(out, to->e.backing) == 0 ? move_over(from, to, out)
+					       : move_beside(fs, from, to, out);
+}
+
+/*
+ * After that: inodes are told, and lock files go with their frames. `stays`: the source has its old
+ * name as well, which could not be removed.
+ */
+static void follow(struct fs *fs, const struct side *from, struct side *to, const char *name,
+		   bool stays)
+{
+	bool replaced = replaces(to);
+
 	/*
 	 * After a failure the name still stands for what was replaced in the kernel's cache. As its
 	 * inode is not told, an open of it fails with ESTALE, and the kernel looks the name up
 	 * again.
 	 */
-	if (replaces && !stays)
+	if (replaced && !stays)
 		ops_unlinked(fs, to->parent, &to->e);
-	if (replaces && to->e.probed.kind != NODE_PLAIN && strcmp(name, to->e.backing) != 0)
+	if (replaced && to->e.probed.kind != NODE_PLAIN && strcmp(name, to->e.backing) != 0)
 		sidecar_remove(to->dirfd, to->e.backing);
 	if (!stays)
 		move_sidecar(from, to, name);
 	moved(fs, from, to, name, stays);
+}
+
+static int rename_once(struct fs *fs, struct side *from, struct side *to, unsigned flags)
+{
+	char name[NAME_MAX + 1], white[NAME_MAX + 1];
+
+	if (replaces(to))
+		TRY(judge_replaced(from, to, flags));
+	if (replaces(to) && is_same_file(from, to))
+		return 0; /* as POSIX demands */
+	if (from->whiteout_owner)
+		TRY(whiteout_name(from, white));
+	int rc = move(fs, from, to, name);
+	TRY(rc);
+	rc = rc > 0 ? remove_backing(from) : 0;
+	follow(fs, from, to, name, rc < 0);
 	return rc < 0 || !from->whiteout_owner ? rc : whiteout_put(from, white);
 }
 
