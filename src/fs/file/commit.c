@@ -105,14 +105,15 @@ static uint32_t first_missing(const struct file *f)
 }
 
 /*
- * True: a partial commit cannot end before that chunk, since the last full one has shown its first
- * bytes.
+ * True: a partial commit cannot be made. Chunks have to be stored before it; or it cannot end
+ * before the first chunk that lacks bytes, since the last full one has shown its first bytes.
  */
-static bool missing_holds_up(const struct file *f)
+static bool is_held_up(const struct file *f)
 {
 	uint32_t n = first_missing(f);
-	return n != UINT32_MAX && (uint64_t)n * f->chunk_size < frame_kept(f->frame) &&
-	       frame_slot(f->frame, n) == SLOT_STORED;
+	return dirty_holds_up(&f->dirty) ||
+	       (n != UINT32_MAX && (uint64_t)n * f->chunk_size < frame_kept(f->frame) &&
+		frame_slot(f->frame, n) == SLOT_STORED);
 }
 
 /*
@@ -120,10 +121,8 @@ static bool missing_holds_up(const struct file *f)
  * file empty while the log has bytes of it: beside a new root without any bytes, their record would
  * count as older.
  */
-static int commit_frame(struct file *f, enum durability how)
+static int commit_part(struct file *f)
 {
-	if (how != COMMIT_PART)
-		return frame_commit(f->frame, how);
 	uint32_t missing = first_missing(f);
 	if (frame_kept(f->frame) == 0 && missing == 0 && file_in_log(f))
 		missing = UINT32_MAX;
@@ -178,26 +177,32 @@ static int vouch(struct file *f, bool *writes)
 	return rc < 0 ? rc : 0;
 }
 
-/* The part of a commit that needs the lock. *writes: the backing file was written to. */
+static int commit_all(struct file *f, enum durability how, bool *writes)
+{
+	int rc = frame_commit(f->frame, how);
+
+	/* Also if it failed: what is kept may be all of it by now. */
+	arrivals_commit(&f->arrivals, frame_kept(f->frame));
+	if (rc < 0 || how != COMMIT_SYNC)
+		return rc;
+	TRY(vouch(f, writes));
+	touched_clear(&f->unsynced.touched);
+	if (*writes)
+		name_synced(f);
+	return 0;
+}
+
+/* What needs the lock. *writes: the backing file was written to. */
 static int commit_locked(struct file *f, enum durability how, bool *writes)
 {
-	bool held_up = how == COMMIT_PART && (dirty_holds_up(&f->dirty) || missing_holds_up(f));
+	bool part = how == COMMIT_PART, held_up = part && is_held_up(f);
 
 	if (frame_dirty(f->frame) && !held_up)
 		set_header_pipeline(f);
 	note_own_caps(f);
 	*writes = frame_writes(f->frame, how);
-	int rc = held_up ? 0 : commit_frame(f, how);
-	if (rc >= 0 && how == COMMIT_SYNC)
-		rc = vouch(f, writes);
+	int rc = held_up ? 0 : part ? commit_part(f) : commit_all(f, how, writes);
 	f->wants_commit = false;
-	if (how != COMMIT_PART) /* also if it failed: what is kept may be all of it by now */
-		arrivals_commit(&f->arrivals, frame_kept(f->frame));
-	if (rc >= 0 && how == COMMIT_SYNC) {
-		touched_clear(&f->unsynced.touched);
-		if (*writes)
-			name_synced(f);
-	}
 	return rc;
 }
 
