@@ -15,6 +15,7 @@ import pytest
 
 import libmount
 from libdata import blob
+from libfault import Fault
 from libmount import DAEMON, SLOWNESS, Mount, is_mounted, umount, wait_until
 from libposix import ZERO_RANGE, fallocate
 from libprogram import daemon_of, skip_or_fail
@@ -190,6 +191,19 @@ def mount(request, work):
     except BaseException:
         request.node.stash[FAILED] = True  # before the directory's own teardown
         raise
+
+
+@pytest.fixture
+def faulty(mount):
+    """faulty(options, what its log may say, ...) -> a started Mount, and the Fault that makes its
+    backing calls fail."""
+
+    def start(options="", *allowed, **kw):
+        m = mount(options, start=False, **kw).allow(*allowed)
+        fault = Fault(m, m.work / "fault")
+        return m.start(), fault
+
+    return start
 
 
 @pytest.fixture

@@ -311,11 +311,9 @@ def test_a_name_without_bytes_is_an_empty_file(bad, blosc2):
 
 
 @pytest.mark.parametrize("amiss", ["disk", "content"])
-def test_an_empty_file_that_could_not_be_made_a_frame(mount, work, amiss):
+def test_an_empty_file_that_could_not_be_made_a_frame(faulty, amiss):
     """Somebody reads it. Whoever writes to it next does so in its file, or is told."""
-    m = mount("commit=0,entry_timeout=100,attr_timeout=100", start=False)
-    fault = Fault(m, work / "fault")
-    m.start().allow("f.b2frame: open: ")
+    m, fault = faulty("commit=0,entry_timeout=100,attr_timeout=100", "f.b2frame: open: ")
     m.stored("f").write_bytes(b"")
     reader = os.open(m.mnt / "f", os.O_RDONLY)
     if amiss == "disk":

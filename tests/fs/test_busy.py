@@ -302,12 +302,10 @@ def told(directory):
     return struct.unpack_from("h", found)[0] == fcntl.F_RDLCK
 
 
-def test_a_mount_that_is_gone_is_not_told_any_more(mount, work):
+def test_a_mount_that_is_gone_is_not_told_any_more(faulty):
     """Its device number may be that of the next mount, of another directory: who waits for this one
     would be refused."""
-    m = mount(SLOW, start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(SLOW)
     fd, model = made(m)
     patch(fd, model, 2)
     os.close(fd)  # what is in the log waits for a sync

@@ -795,18 +795,16 @@ def test_entries_come_and_go(pair, blosc2):
 
 
 @pytest.fixture
-def faulty(mount, work):
+def faulty_pair(faulty):
     """As `pair`, with a daemon whose backing calls can be made to fail."""
-    m = mount(f"{SMALL},commit=0,intent=0", start=False).allow("f.b2frame: ", "f: ")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(f"{SMALL},commit=0,intent=0", "f.b2frame: ", "f: ")
     data = blob(1, 3 * CHUNK - 5000, "text")
     (m.mnt / "f").write_bytes(data)
     return m, m.mnt / "f", data, fault
 
 
-def test_changed_after_writes_were_given_up(faulty, blosc2):
-    m, path, data, fault = faulty
+def test_changed_after_writes_were_given_up(faulty_pair, blosc2):
+    m, path, data, fault = faulty_pair
     kept = os.open(path, os.O_PATH)  # or the kernel may forget it all the same
     fd = os.open(path, os.O_RDWR)
     os.pwrite(fd, b"ours", 5)
@@ -826,10 +824,10 @@ def test_changed_after_writes_were_given_up(faulty, blosc2):
     os.close(kept)
 
 
-def test_removed_after_writes_were_given_up(faulty):
+def test_removed_after_writes_were_given_up(faulty_pair):
     """The close has told of that. The kernel sets the time of the last change once more when the
     name goes, and what it is answered is told by the next syncfs(2)."""
-    m, path, _, fault = faulty
+    m, path, _, fault = faulty_pair
     top = os.open(m.mnt, os.O_RDONLY)
     fd = os.open(path, os.O_RDWR)
     os.pwrite(fd, b"ours", 5)
@@ -844,9 +842,9 @@ def test_removed_after_writes_were_given_up(faulty):
     assert not failed
 
 
-def test_changed_after_the_kernel_could_not_write(faulty, blosc2):
+def test_changed_after_the_kernel_could_not_write(faulty_pair, blosc2):
     """Nothing of a write is there, and the file is still open for more."""
-    m, path, data, fault = faulty
+    m, path, data, fault = faulty_pair
     m.remount()
     fd = os.open(path, os.O_RDWR)
     fault.set(1, Fault.READ, errno.EIO, forever=1)
@@ -862,10 +860,10 @@ def test_changed_after_the_kernel_could_not_write(faulty, blosc2):
 
 @pytest.mark.parametrize("mode", ["rb", "r+b"])
 @pytest.mark.parametrize("why", ["half of it", "disk"])
-def test_changed_to_what_cannot_be_read_yet(faulty, blosc2, mode, why):
+def test_changed_to_what_cannot_be_read_yet(faulty_pair, blosc2, mode, why):
     """Who has it open goes on with what it was, and sees the new bytes once they can be read: also
     if size and times say nothing new then."""
-    m, path, data, fault = faulty
+    m, path, data, fault = faulty_pair
     m.allow("shown under its own name")
     new = blob(2, 4 * CHUNK, "text")
     make_frame(blosc2, m.backing / "other", new)
@@ -890,11 +888,9 @@ def test_changed_to_what_cannot_be_read_yet(faulty, blosc2, mode, why):
 
 
 @pytest.mark.parametrize("locking", [False, True], ids=["unlocked", "locked"])
-def test_a_change_is_seen_while_a_reader_syncs_the_file(mount, work, blosc2, locking):
+def test_a_change_is_seen_while_a_reader_syncs_the_file(faulty, work, blosc2, locking):
     """Also by who opens it then; and what the old root refers to may be gone."""
-    m = mount(f"{SMALL},intent=0", start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(f"{SMALL},intent=0")
     path, other = m.mnt / "f", work / "other.b2frame"
     make_frame(blosc2, m.stored("f"), blob(1, 3 * CHUNK, "text"))
     if locking:
@@ -918,11 +914,9 @@ def test_a_change_is_seen_while_a_reader_syncs_the_file(mount, work, blosc2, loc
 
 
 @pytest.mark.parametrize("by", ["reader", "writer"])
-def test_a_change_is_seen_by_who_opens_a_file_that_we_sync(mount, work, blosc2, by):
+def test_a_change_is_seen_by_who_opens_a_file_that_we_sync(faulty, work, blosc2, by):
     """Nothing of ours waits for a commit: the change is not ours, and the next one goes on top."""
-    m = mount("commit=1000,intent=0,entry_timeout=1000,attr_timeout=1000", start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty("commit=1000,intent=0,entry_timeout=1000,attr_timeout=1000")
     path, other = m.mnt / "f", work / "other.b2frame"
     path.write_bytes(blob(1, 100_000, "noise"))
     make_frame(blosc2, other, theirs := blob(2, 100_000, "noise"))

@@ -291,11 +291,9 @@ def test_none_ends_the_running_epoch(mount):
         m.start()
 
 
-def test_none_ends_an_epoch_to_come(mount, work):
+def test_none_ends_an_epoch_to_come(faulty):
     """Each sync that fails begins one, and many may fail within one by the clock."""
-    m = mount(OPTIONS, start=False).allow("f[0-9]+", NOT_SYNCED)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(OPTIONS, "f[0-9]+", NOT_SYNCED)
     with contextlib.ExitStack() as stack:
         names = [m.mnt / f"f{n}" for n in range(60)]
         files = [stack.enter_context(open(name, "wb", buffering=0)) for name in names]
@@ -352,11 +350,9 @@ def test_ranges_that_make_no_sense(mount):
 
 
 @pytest.mark.parametrize("call", [Fault.SYNCFS, Fault.XATTR], ids=["sync", "note"])
-def test_a_daemon_that_is_killed_over_one(mount, work, call):
+def test_a_daemon_that_is_killed_over_one(mount, faulty, call):
     """Nothing is noted, and the next one's checkpoint is not about what that left."""
-    m = mount(f"{OPTIONS},commit=0.05", start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(f"{OPTIONS},commit=0.05")
     begun(m, "f")
     fault.set(1, call, how=Fault.KILL)
     overwrite(m, "f")
@@ -376,11 +372,9 @@ def test_a_daemon_that_is_killed_over_one(mount, work, call):
         loses_a_chunk(again, "g")
 
 
-def test_a_sync_that_fails(mount, work):
+def test_a_sync_that_fails(mount, faulty):
     """Nothing is noted. What is written after it is, by the next one."""
-    m = mount(OPTIONS, start=False).allow(NOT_SYNCED)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(OPTIONS, NOT_SYNCED)
     written(m)
     fault.set(1, Fault.SYNCFS, errno.EIO)
     m.unmount()
@@ -392,10 +386,8 @@ def test_a_sync_that_fails(mount, work):
         goes_back(again)
 
 
-def test_a_sync_that_fails_is_not_made_good_by_the_next(mount, work):
-    m = mount(f"{OPTIONS},commit=0.05", start=False).allow(NOT_SYNCED)
-    fault = Fault(m, work / "fault")
-    m.start()
+def test_a_sync_that_fails_is_not_made_good_by_the_next(mount, faulty):
+    m, fault = faulty(f"{OPTIONS},commit=0.05", NOT_SYNCED)
     begun(m, "f")
     fault.set(1, Fault.SYNCFS, errno.EIO)
     overwrite(m, "f")
@@ -439,11 +431,9 @@ def test_a_mount_that_only_reads_makes_none(mount):
     assert noted(m.backing) == before and os.stat(m.backing).st_ctime_ns == changed
 
 
-def test_bytes_from_before_a_sync_that_failed(mount, work):
+def test_bytes_from_before_a_sync_that_failed(mount, faulty):
     """A later root of the file lists them, too: a later checkpoint is not about them."""
-    m = mount(f"{OPTIONS},commit=0.05", start=False).allow(NOT_SYNCED)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(f"{OPTIONS},commit=0.05", NOT_SYNCED)
     begun(m, "f")
     fault.set(1, Fault.SYNCFS, errno.EIO)
     overwrite(m, "f")

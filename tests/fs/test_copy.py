@@ -112,11 +112,9 @@ def test_dirty_source_and_dirty_target(mount, blosc2):
     assert stored_bytes(blosc2, m.stored("t")) == expect
 
 
-def test_a_dirty_source_that_could_not_be_stored(mount, work):
+def test_a_dirty_source_that_could_not_be_stored(faulty):
     """Its newest bytes are in memory alone, over older ones that are stored."""
-    m = mount(f"{SMALL},commit=0", start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(f"{SMALL},commit=0")
     data = bytearray(blob(3, 2 * CHUNK, "text"))
     (m.mnt / "s").write_bytes(data)
     with open(m.mnt / "s", "r+b", 0) as source, open(m.mnt / "t", "w+b", 0) as target:

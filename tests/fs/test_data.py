@@ -442,12 +442,10 @@ def test_all_of_a_log_is_written_anew_after_a_line_came_behind_it(mount):
 
 
 @pytest.fixture
-def stored_slowly(mount, work):
+def stored_slowly(faulty):
     """A log whose last line has been stored, and a file that waits on its way to the disk from now
     on, when the background commit stores it."""
-    m = mount("commit=0.3,intent=0", start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty("commit=0.3,intent=0")
     path, data = m.mnt / "log", bytearray(blob(5, 30_000, "text"))
     path.write_bytes(data)
     with open(path, "ab", buffering=0) as f:
@@ -675,12 +673,12 @@ def test_what_comes_with_requests(mount):
         assert (m.mnt / f"frame-{number}").read_bytes() == want, number
 
 
-def test_an_append_that_fails_does_not_make_the_file_longer(mount, work):
+def test_an_append_that_fails_does_not_make_the_file_longer(faulty):
     """Its last chunk is read for that: whichever read it is from which on none succeeds."""
-    m = mount("chunksize=256K,blocksize=4K,codec=lz4,commit=0", start=False)
-    m.allow("f.b2frame: (write|truncate): Input/output error")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(
+        "chunksize=256K,blocksize=4K,codec=lz4,commit=0",
+        "f.b2frame: (write|truncate): Input/output error",
+    )
     data, failed = blob(1, 100_001, "text"), 0
     (m.mnt / "f").write_bytes(data)
     for n in range(1, 50):

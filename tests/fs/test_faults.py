@@ -409,12 +409,10 @@ def test_killed_while_stored_bytes_cannot_be_read(mount, work, options, record_p
 
 @pytest.mark.release  # sanitizers have their own malloc
 @pytest.mark.parametrize("stored", [False, True], ids=["grows", "patched"])
-def test_what_was_accepted_needs_no_more_memory(mount, work, stored):
+def test_what_was_accepted_needs_no_more_memory(faulty, stored):
     """A chunk that can't be stored comes back, also below what was written since, while there is no
     memory at all; and the daemon waits for better times without turning in circles."""
-    m = mount("chunksize=64K,blocksize=16K,commit=0.2,intent=0", start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty("chunksize=64K,blocksize=16K,commit=0.2,intent=0")
     m.allow("background commit: .*; the data waits in memory", "f.b2frame: fsync: ")
     fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
     model = bytearray(blob(1, 40_000 if stored else 5000, "text"))
@@ -444,12 +442,10 @@ def test_what_was_accepted_needs_no_more_memory(mount, work, stored):
 
 
 @pytest.mark.release  # sanitizers have their own malloc
-def test_what_there_is_no_memory_for_is_listed_all_the_same(mount, work):
+def test_what_there_is_no_memory_for_is_listed_all_the_same(faulty):
     """A directory that seems to have fewer entries is worse than one that cannot be listed: who
     copies or removes a tree would not notice."""
-    m = mount("entry_timeout=0,commit=0,intent=0", start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty("entry_timeout=0,commit=0,intent=0")
     names = {f"f{i}" for i in range(6)}
     for n in range(1, 60):
         for name in names:  # unknown to the daemon and to the kernel
@@ -493,11 +489,9 @@ def test_a_reader_whose_fsync_cannot_note_anything_changes_no_time(mount, work, 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
 @pytest.mark.parametrize("block", ["16K", "64K"], ids=["blocks", "one block"])
-def test_a_wrong_byte_once_below_what_was_written(mount, work, n, block):
+def test_a_wrong_byte_once_below_what_was_written(faulty, n, block):
     """It came from the way to the disk: what is there is right, and nothing is given up."""
-    m = mount(f"codec=lz4,chunksize=64K,blocksize={block},commit=0,intent=0", start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(f"codec=lz4,chunksize=64K,blocksize={block},commit=0,intent=0")
     model = bytearray(blob(1, 64_000, "text"))
     (m.mnt / "f").write_bytes(model)
     m.remount()
@@ -590,13 +584,12 @@ def test_a_chunk_that_can_be_stored_after_all(mount, work):
     assert (m.mnt / "f").read_bytes() == data
 
 
-def test_a_reader_that_was_left_behind_by_a_failed_sync(mount, work):
+def test_a_reader_that_was_left_behind_by_a_failed_sync(faulty):
     """Nor by its fsync does the root come back that could not be synced: the file is another
     program's by now, and then that of whoever has looked it up since."""
-    m = mount("chunksize=64K,commit=0,intent=0,entry_timeout=0,attr_timeout=0", start=False)
-    m.allow("f.b2frame: fsync: ")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(
+        "chunksize=64K,commit=0,intent=0,entry_timeout=0,attr_timeout=0", "f.b2frame: fsync: "
+    )
     for n, name in enumerate(("f", "other")):
         (m.mnt / name).write_bytes(blob(n, 300_000, "noise"))
     os.sync()
@@ -656,12 +649,10 @@ def test_a_chunk_before_one_that_is_being_written(mount, work, change):
 
 @pytest.mark.parametrize("size", [0, 50_000, 200_000])
 @pytest.mark.parametrize("held", [None, os.O_RDONLY, os.O_RDWR])
-def test_a_truncation_by_name_that_failed_is_not_made_up_for(mount, work, held, size):
+def test_a_truncation_by_name_that_failed_is_not_made_up_for(faulty, held, size):
     """The kernel goes on with the old size then. A later commit that cut the file would take bytes
     that everybody still sees. While somebody has it open the new size stays and is stored later."""
-    m = mount("commit=0,intent=0", start=False).allow("truncate: ", "closed with unwritten data")
-    fault = Fault(m, work / "control")
-    m.start()
+    m, fault = faulty("commit=0,intent=0", "truncate: ", "closed with unwritten data")
     data, failed = blob(1, 93_685, "noise"), 0
     for n in range(1, 9):
         path = m.mnt / f"f{n}"
@@ -688,11 +679,9 @@ def test_a_truncation_by_name_that_failed_is_not_made_up_for(mount, work, held, 
 
 
 @pytest.mark.parametrize("how", [None, "EIO"], ids=["synced", "failed"])
-def test_who_opens_a_file_does_not_wait_until_a_reader_has_synced_it(mount, work, how):
+def test_who_opens_a_file_does_not_wait_until_a_reader_has_synced_it(faulty, how):
     """Neither to write to it nor to read it."""
-    m = mount("commit=0,intent=0,chunksize=64K,level=0", start=False).allow("fsync")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty("commit=0,intent=0,chunksize=64K,level=0", "fsync")
     data = bytearray(blob(1, 300_000, "noise"))
     (m.mnt / "f").write_bytes(data)
     m.remount()

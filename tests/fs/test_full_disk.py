@@ -419,13 +419,9 @@ def test_memory_full_of_what_a_quota_refuses(limited):
 
 
 @pytest.fixture
-def failing(mount, work):
+def failing(faulty):
     """A mount whose backing calls can be made to fail, what its file f has, and other bytes."""
-    m = mount("commit=0,intent=0,chunksize=64K,blocksize=16K", start=False).allow(
-        "^cframefs: (error|warning)"
-    )
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty("commit=0,intent=0,chunksize=64K,blocksize=16K", "^cframefs: (error|warning)")
     old, new = blob(1, 200_000, "noise"), blob(2, 200_000, "noise")
     (m.mnt / "f").write_bytes(old)
     return m, fault, old, new

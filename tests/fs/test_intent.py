@@ -556,11 +556,9 @@ def test_a_disk_that_is_full_at_the_mount(logged, work):
 
 
 @pytest.mark.parametrize("calls", [Fault.WRITE, Fault.SPACE, Fault.SYNC, Fault.NAME])
-def test_a_call_that_fails(mount, work, calls):
+def test_a_call_that_fails(faulty, calls):
     """An fsync that succeeds has made its bytes safe, whatever failed on the way to that."""
-    m = mount(SLOW, start=False).allow("^cframefs: (error|warning)")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(SLOW, "^cframefs: (error|warning)")
     fd, model = made(m)
     for n in range(1, 5):
         safe, states = bytes(model), []

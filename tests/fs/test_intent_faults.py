@@ -195,14 +195,10 @@ def rewrite_chunks(fd, m):
 
 
 @pytest.mark.parametrize("n", [1, 2])
-def test_a_part_is_not_the_commit_that_failed(mount, work, n):
+def test_a_part_is_not_the_commit_that_failed(faulty, n):
     """A part that comes later does not have what was logged in between. n: a
     chunk; index and trailer."""
-    m = mount(f"{SLOW},workers=1,codec=lz4,tune=off", start=False).allow(
-        "^cframefs: (error|warning)"
-    )
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(f"{SLOW},workers=1,codec=lz4,tune=off", "^cframefs: (error|warning)")
     model = bytearray(blob(1, 4 << 20, "noise"))
     (m.mnt / "a").write_bytes(model)
     fd = os.open(m.mnt / "a", os.O_RDWR | os.O_DIRECT)
@@ -224,11 +220,9 @@ def test_a_part_is_not_the_commit_that_failed(mount, work, n):
     assert (m.mnt / "a").read_bytes()[32 * CHUNK : 60 * CHUNK] == model[32 * CHUNK : 60 * CHUNK]
 
 
-def test_a_sync_of_the_log_that_failed(mount, work):
+def test_a_sync_of_the_log_that_failed(faulty):
     """And lost what it was for: the fsync commits instead."""
-    m = mount(SLOW, start=False).allow("^cframefs: (error|warning)")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(SLOW, "^cframefs: (error|warning)")
     fd, model = made(m)
     patch(fd, model, 2)
     fault.set(1, Fault.SYNC, errno.EIO, lose=1)
@@ -240,13 +234,11 @@ def test_a_sync_of_the_log_that_failed(mount, work):
     assert (m.mnt / "a").read_bytes() == model
 
 
-def test_the_log_of_a_file_that_may_have_a_newer_root(mount, work):
+def test_the_log_of_a_file_that_may_have_a_newer_root(faulty):
     """An earlier daemon may have been killed between a root and its header. After a power cut in
     the same place of ours that root would be the newest whole one, and the log older than it. So
     ours is to be on the disk before its header: if it cannot, the header stays."""
-    m = mount(SLOW, start=False).allow("a.b2frame: ", "keeps what was synced")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(SLOW, "a.b2frame: ", "keeps what was synced")
     fd, model = made(m)
     header = m.stored("a").read_bytes()[:87]
     os.pwrite(fd, blob(7, 100_000, "text"), 50_000)
@@ -269,12 +261,10 @@ def test_the_log_of_a_file_that_may_have_a_newer_root(mount, work):
     assert len(records(m.backing / ASIDE)) == 1
 
 
-def test_the_log_of_a_commit_whose_last_sync_failed(mount, work):
+def test_the_log_of_a_commit_whose_last_sync_failed(faulty):
     """And lost the header. Its file is closed unchanged, but a sync without a commit would not
     bring the header back, and nothing else has what was synced."""
-    m = mount(SLOW, start=False).allow("^cframefs: (error|warning)")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(SLOW, "^cframefs: (error|warning)")
     fd, model = made(m)
     patch(fd, model, 2)
     assert len(records(log_of(m))) == 1
@@ -287,11 +277,9 @@ def test_the_log_of_a_commit_whose_last_sync_failed(mount, work):
     assert (m.mnt / "a").read_bytes() == model[:-100]
 
 
-def test_the_sync_of_a_closed_file_failed(mount, work):
+def test_the_sync_of_a_closed_file_failed(faulty):
     """Its commit had none, and only the log has for sure what was synced: it is kept."""
-    m = mount(SLOW, start=False).allow("cframefs-intent.unapplied.1: keeps what was synced")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(SLOW, "cframefs-intent.unapplied.1: keeps what was synced")
     fd, model = made(m)
     patch(fd, model, 2)
     assert len(records(log_of(m))) == 1
@@ -345,12 +333,10 @@ def test_opened_after_the_sync_of_a_closed_file_failed(mount, work):
 
 
 @pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC], ids=["EIO", "ENOSPC"])
-def test_the_name_of_a_new_log_is_synced(mount, work, error):
+def test_the_name_of_a_new_log_is_synced(faulty, error):
     """Before that the log may be gone after a power cut: where it fails, the fsync commits, and the
     next one tries again."""
-    m = mount(SLOW, start=False).allow("^cframefs: (error|warning)")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(SLOW, "^cframefs: (error|warning)")
     fd, model = made(m)
     assert not log_of(m).exists()
     for seed in (2, 3):
@@ -386,11 +372,9 @@ def test_an_applied_log_goes_once_its_frames_are_durable(logged, work):
     assert fault.last() == "syncfs"
 
 
-def test_the_log_of_a_removed_file_stays_until_that_is_durable(mount, work):
+def test_the_log_of_a_removed_file_stays_until_that_is_durable(faulty):
     """A power cut might bring its name back. Here that fails until the mount ends."""
-    m = mount(SLOW, start=False).allow("the backing file system could not be synced")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(SLOW, "the backing file system could not be synced")
     fd, model = made(m)
     patch(fd, model, 2)
     fault.set(1, Fault.SYNC, errno.EIO, forever=1)
@@ -404,11 +388,9 @@ def test_the_log_of_a_removed_file_stays_until_that_is_durable(mount, work):
     assert not os.listdir(m.backing)
 
 
-def test_a_name_that_the_mount_does_not_know(mount, work):
+def test_a_name_that_the_mount_does_not_know(faulty):
     """The known one is removed, and the disk fails: what was synced is another link's, too."""
-    m = mount(SLOW, start=False).allow("^cframefs: (error|warning)")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(SLOW, "^cframefs: (error|warning)")
     fd, model = made(m)
     os.link(m.stored("a"), m.backing / "b.b2frame")
     patch(fd, model, 2)
@@ -506,12 +488,10 @@ def test_a_wrong_byte_once_in_the_log(logged, work, n):
 
 
 @pytest.mark.parametrize("then", ["a", "b"])
-def test_a_sync_that_failed_for_a_reader(mount, work, then):
+def test_a_sync_that_failed_for_a_reader(faulty, then):
     """The kernel tells of it once. What is written next to any file, or to this one while the
     reader has it open, is believed only after a commit with syncs."""
-    m = mount("commit=1000,intent=0", start=False).allow("^cframefs: (error|warning)")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty("commit=1000,intent=0", "^cframefs: (error|warning)")
     for name in "ab":
         (m.mnt / name).write_bytes(blob(1, 100_000, "text"))
 
@@ -535,11 +515,9 @@ def test_a_sync_that_failed_for_a_reader(mount, work, then):
     assert then != "b" or write("b") > 0
 
 
-def test_an_fsync_after_one_that_failed_for_a_reader(mount, work):
+def test_an_fsync_after_one_that_failed_for_a_reader(faulty):
     """It does not note as durable what the first may have lost, but stores that anew."""
-    m = mount("commit=1000,intent=0", start=False).allow("^cframefs: (error|warning)")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty("commit=1000,intent=0", "^cframefs: (error|warning)")
     (m.mnt / "a").write_bytes(blob(1, 100_000, "noise"))
     with open(m.mnt / "a", "rb") as f:
         fault.set(1, Fault.SYNC, errno.EIO)
@@ -590,11 +568,9 @@ def has_to_write(m, backing):
 
 @pytest.mark.parametrize("mode", ["rb", "r+b"])
 @pytest.mark.parametrize("change", CHANGES)
-def test_fsync_is_more_than_fdatasync(mount, work, change, mode):
+def test_fsync_is_more_than_fdatasync(faulty, change, mode):
     """What has changed of a file beside its bytes; and it is told when that fails."""
-    m = mount("commit=1000,intent=0", start=False).allow("^cframefs: (error|warning)")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty("commit=1000,intent=0", "^cframefs: (error|warning)")
     path = m.mnt / "a"
     with open(path, "wb") as f:
         f.write(blob(1, 100_000, "text"))
@@ -619,12 +595,10 @@ def test_fsync_is_more_than_fdatasync(mount, work, change, mode):
 
 
 @pytest.mark.parametrize("mode", ["rb", "r+b"])
-def test_attributes_of_before(mount, work, mode):
+def test_attributes_of_before(faulty, mode):
     """What was changed when the daemon did not know the file yet, or knew it once, gets to the
     disk with the first fsync."""
-    m = mount("commit=1000,intent=0", start=False).allow("^cframefs: (error|warning)")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty("commit=1000,intent=0", "^cframefs: (error|warning)")
     (m.mnt / "a").write_bytes(b"some text")
     (m.mnt / "a").chmod(0o600)
     m.remount()
@@ -658,11 +632,9 @@ def test_a_mode_that_comes_with_a_time(mount, work, root):
         fault.set(0)
 
 
-def test_an_mtime_that_waited_for_the_commit(mount, work):
+def test_an_mtime_that_waited_for_the_commit(faulty):
     """The commit gives it to the file after its own syncs."""
-    m = mount("commit=1000,intent=0", start=False).allow("^cframefs: (error|warning)")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty("commit=1000,intent=0", "^cframefs: (error|warning)")
     with open(m.mnt / "a", "w+b", buffering=0) as f:
         f.write(bytes(1000))
         os.fsync(f)
@@ -674,12 +646,10 @@ def test_an_mtime_that_waited_for_the_commit(mount, work):
         os.fsync(f)
 
 
-def test_attributes_and_a_commit_take_turns(mount, work):
+def test_attributes_and_a_commit_take_turns(faulty):
     """The kernel tells a descriptor once of pages that it lost: a commit, after which the log is
     not needed, would be told nothing if the sync of attributes beside it was."""
-    m = mount("commit=5,chunksize=64K,blocksize=16K", start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty("commit=5,chunksize=64K,blocksize=16K")
     fd, model = made(m)
     os.chmod(m.mnt / "a", 0o600)
     fault.set(1, Fault.FSYNC, how=Fault.WAIT)
@@ -756,12 +726,10 @@ def test_a_log_that_cannot_be_opened(mount):
 
 
 @pytest.mark.parametrize("later", ["write", "end"])
-def test_a_log_that_cannot_be_put_aside_at_once(mount, work, later):
+def test_a_log_that_cannot_be_put_aside_at_once(faulty, later):
     """The disk takes no commit when the file is closed, nor another name for the log. When it does
     again, a newer root must not make what was synced look as if it were in the file."""
-    m = mount(SLOW, start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(SLOW)
     fd, model = made(m)
     patch(fd, model, 2)
     patch(fd, model, 3)

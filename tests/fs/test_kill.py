@@ -341,7 +341,7 @@ def test_the_guard_holds_nothing_of_the_daemon(mount, root):
 
 
 @pytest.mark.parametrize("options", ["", ",codec=lz4,commit=0.02"], ids=["", "eager"])
-def test_killed_between_the_parts_of_an_overwrite(mount, work, blosc2, options):
+def test_killed_between_the_parts_of_an_overwrite(faulty, blosc2, options):
     """A file that is rewritten all over is committed in parts, so that it does not become twice as
     large. Whichever write of that is the last, each chunk is the old or the new one, or each page
     where commits come so often that one may find a chunk of which the kernel has sent a part."""
@@ -349,9 +349,7 @@ def test_killed_between_the_parts_of_an_overwrite(mount, work, blosc2, options):
 
     chunk, chunks = 64 << 10, 96
     unit = mmap.PAGESIZE if options else chunk
-    m = mount(f"chunksize=64K,blocksize=16K,commit=0,intent=0,workers=1{options}", start=False)
-    fault = Fault(m, work / "fault")
-    m.allow(*CLOSELY).start()
+    m, fault = faulty(f"chunksize=64K,blocksize=16K,commit=0,intent=0,workers=1{options}", *CLOSELY)
     versions = [blob(seed, chunk * chunks, "noise") for seed in (1, 2)]
     shown = set()
     for n in range(3, 300, 13):

@@ -395,10 +395,8 @@ def test_a_directory_replaces_one_that_holds_only_what_is_hidden(mount):
     assert seen(m) == ["full", "old"] and os.listdir(m.mnt / "old") == ["inside"]
 
 
-def test_a_directory_that_cannot_be_listed_to_its_end_keeps_what_is_hidden(mount, work):
-    m = mount(start=False)
-    fault = Fault(m, work / "control")
-    m.start()
+def test_a_directory_that_cannot_be_listed_to_its_end_keeps_what_is_hidden(faulty):
+    m, fault = faulty()
     os.mkdir(m.mnt / "d")
     (m.mnt / "d/inside").write_bytes(DATA)
     locks = sorted(f"{name}.b2frame.b2lock" for name in "abcdef")
@@ -557,11 +555,9 @@ def test_what_is_no_frame_and_may_not_be_read(blind):
 
 
 @pytest.mark.parametrize("error", [errno.EMFILE, errno.EIO, errno.ESTALE, errno.ETIMEDOUT])
-def test_no_failure_shows_a_frame_under_its_own_name(mount, work, error):
+def test_no_failure_shows_a_frame_under_its_own_name(faulty, error):
     """Nor can it be opened by that: its stored bytes are not what it is. Lock files stay hidden."""
-    m = mount("entry_timeout=0,attr_timeout=0", start=False)
-    fault = Fault(m, work / "control")
-    m.allow("^cframefs: (error|warning)").start()
+    m, fault = faulty("entry_timeout=0,attr_timeout=0", "^cframefs: (error|warning)")
     for name in "xyz":
         (m.mnt / name).write_bytes(b"bytes of " + name.encode())
     m.unmount()
@@ -580,14 +576,12 @@ def test_no_failure_shows_a_frame_under_its_own_name(mount, work, error):
     assert (m.mnt / "x").read_bytes() == b"bytes of x"
 
 
-def test_a_mark_takes_no_name_that_cannot_be_looked_at(mount, work):
+def test_a_mark_takes_no_name_that_cannot_be_looked_at(faulty, work):
     """That of a lock file, which is not shown: nothing says that the mark must not have it."""
     (work / "a").touch()
     if error_of(renameat2, work / "a", work / "b", RENAME_WHITEOUT):
         pytest.skip("not in the backing directory")
-    m = mount(start=False)
-    fault = Fault(m, work / "control")
-    m.start()
+    m, fault = faulty()
     (m.mnt / "x.b2lock").write_bytes(DATA)
     (m.backing / "x.b2lock").write_bytes(b"another program's")
     fault.set(1, Fault.ACCESS, errno.EIO)
@@ -598,14 +592,12 @@ def test_a_mark_takes_no_name_that_cannot_be_looked_at(mount, work):
 
 
 @pytest.mark.parametrize("flags", [0, RENAME_WHITEOUT, RENAME_EXCHANGE])
-def test_a_rename_that_fails_half_way(mount, work, flags):
+def test_a_rename_that_fails_half_way(faulty, work, flags):
     """The first of its two steps is undone: each name has what it had, and no other is left."""
     (work / "a").touch()
     if flags == RENAME_WHITEOUT and error_of(renameat2, work / "a", work / "b", flags):
         pytest.skip("not in the backing directory")
-    m = mount("entry_timeout=0", start=False)
-    fault = Fault(m, work / "control")
-    m.start()
+    m, fault = faulty("entry_timeout=0")
     (m.mnt / "s").write_bytes(b"source")
     (m.backing / "t").write_bytes(b"target")
     before = sorted(os.listdir(m.backing))

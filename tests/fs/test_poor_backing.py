@@ -98,11 +98,9 @@ def test_a_rename_over_what_has_another_backing_name(mount, poor):
     assert found == {"x": b"a", "y": b"c", "y.b2frame": b"no frame"}
 
 
-def test_a_file_that_cannot_be_begun_is_not_there(mount, poor, work):
+def test_a_file_that_cannot_be_begun_is_not_there(faulty, poor):
     """It has its name first where there are no files without one."""
-    m = mount(backing=poor.path, start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(backing=poor.path)
     fault.set(1, Fault.WRITE, errno.EIO, forever=1)
     assert error_of(os.open, m.mnt / "f", os.O_CREAT | os.O_WRONLY) == "EIO"
     assert fault.came()

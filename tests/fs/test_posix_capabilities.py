@@ -99,11 +99,9 @@ def test_set_id_bits_set_before_the_flush_stay(mount, root, tool):
         assert modes(f"f{number}") == [last, last], number
 
 
-def test_capabilities_that_cannot_be_set_again_are_told(mount, root, work):
+def test_capabilities_that_cannot_be_set_again_are_told(faulty, root):
     """The disk has no room for them by then: they are gone, for everybody, and the log says so."""
-    m = mount("commit=0", start=False)
-    fault = Fault(m, work / "fault")
-    m.start().allow("capabilities")
+    m, fault = faulty("commit=0", "capabilities")
     fd = set_with_data_in_flight(m, "f")
     fault.set(1, Fault.XATTR)
     os.fsync(fd)
@@ -113,11 +111,9 @@ def test_capabilities_that_cannot_be_set_again_are_told(mount, root, work):
     os.close(fd)
 
 
-def test_capabilities_of_a_file_that_goes_back(mount, root, work):
+def test_capabilities_of_a_file_that_goes_back(faulty, root):
     """They were given to the file, not to what could not be stored."""
-    m = mount("commit=0,intent=0", start=False).allow("^cframefs: (error|warning)")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty("commit=0,intent=0", "^cframefs: (error|warning)")
     fd = set_with_data_in_flight(m, "f")
     fault.set(1, Fault.WRITE, forever=1)
     assert error_of(os.close, fd) == "ENOSPC"
@@ -261,11 +257,9 @@ def test_capabilities_outlive_an_fsync_by_the_log(mount, root):
 
 
 @pytest.mark.parametrize("what", ["capabilities", "set-id bits"])
-def test_what_a_cut_takes_away_is_synced(mount, work, root, what):
+def test_what_a_cut_takes_away_is_synced(faulty, root, what):
     """By open(2) with O_TRUNC, where the kernel leaves it to the daemon."""
-    m = mount("commit=1000,intent=0,allow_other", start=False).allow("a.b2frame: fsync: ")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty("commit=1000,intent=0,allow_other", "a.b2frame: fsync: ")
     m.backing.chmod(0o755)
     path = m.mnt / "a"
     path.write_bytes(b"some text")

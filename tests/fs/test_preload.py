@@ -72,18 +72,10 @@ def test_a_damaged_file_opens_and_cannot_be_read(mount):
     os.close(fd)
 
 
-@pytest.fixture
-def faulty(mount, work):
-    m = mount(start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
-    return m, fault
-
-
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_waits_until_the_content_is_there(faulty, change):
     """The content of before must not cover it, nor make the file as long as it was."""
-    m, fault = faulty
+    m, fault = faulty()
     old = blob(5, 50_001, "noise")
     cold(m, f=old)
     fds = []
@@ -95,7 +87,7 @@ def test_a_change_waits_until_the_content_is_there(faulty, change):
 
 def test_another_program_changes_the_file_meanwhile(faulty):
     """Its content of before must not stay in the kernel, once the mount knows."""
-    m, fault = faulty
+    m, fault = faulty()
     old, new = blob(7, 50_001, "noise"), blob(8, 50_001, "noise")
     m.options = "entry_timeout=0,attr_timeout=0"
     cold(m, f=old, g=new)
@@ -119,7 +111,7 @@ def test_another_program_changes_the_file_meanwhile(faulty):
 
 
 def test_what_the_kernel_does_not_take_is_read(faulty):
-    m, fault = faulty
+    m, fault = faulty()
     m.allow("^fuse: writing device: Cannot allocate memory")
     content = blob(6, 50_001, "text")
     cold(m, f=content)

@@ -120,12 +120,10 @@ def wait_for_pushes(m):
 
 
 @pytest.fixture
-def dense(mount, work):
+def dense(faulty):
     """A mount, a descriptor of its file `f`, the content of that, and the first block of several,
     from one page of it on, that are on their way into the kernel."""
-    m = mount(OPTIONS + ",entry_timeout=0,attr_timeout=0", start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(OPTIONS + ",entry_timeout=0,attr_timeout=0")
     wanted = content(8 << 20)
     (m.mnt / "g").write_bytes(content(8 << 20, 2))
     fd = cold(m, wanted)
@@ -196,11 +194,9 @@ def test_nothing_is_pushed_once_somebody_may_write(mount, flags):
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_waits_until_the_block_is_there(mount, work, change):
+def test_a_change_waits_until_the_block_is_there(faulty, change):
     """The content of before must not cover it, nor make the file as long as it was."""
-    m = mount(OPTIONS, start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(OPTIONS)
     old = content(1 << 20)
     fd = cold(m, old)
     order = pages_of(len(old))
@@ -209,11 +205,9 @@ def test_a_change_waits_until_the_block_is_there(mount, work, change):
 
 
 @pytest.fixture
-def held(mount, work):
+def held(faulty):
     """A mount, a descriptor of its only file, and a block of that on its way into the kernel."""
-    m = mount(OPTIONS, start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(OPTIONS)
     wanted = content(1 << 20)
     fd = cold(m, wanted)
     fault.set(1, Fault.STORE, how=Fault.WAIT)
@@ -426,11 +420,9 @@ def test_a_file_that_another_program_replaces(mount):
         os.close(fd)
 
 
-def test_a_change_by_another_program_shows_while_a_block_is_on_its_way(mount, work):
+def test_a_change_by_another_program_shows_while_a_block_is_on_its_way(faulty):
     """The kernel keeps the size that it knows of an inode: a lookup gives it another one."""
-    m = mount(OPTIONS + ",entry_timeout=0.1,attr_timeout=0.1", start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(OPTIONS + ",entry_timeout=0.1,attr_timeout=0.1")
     old, new = content(1 << 20, 1), content(700_000, 2)
     (m.mnt / "g").write_bytes(new)
     fd = cold(m, old)

@@ -476,11 +476,9 @@ def test_closing_does_not_lose_the_workers(mount):
     assert m.running()
 
 
-def test_a_file_stays_while_something_is_decoded_ahead(mount, work):
+def test_a_file_stays_while_something_is_decoded_ahead(faulty):
     """The last close comes while a worker waits for the disk."""
-    m = mount("codec=lz4,blocksize=64K,tune=off", start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty("codec=lz4,blocksize=64K,tune=off")
     data = blob(15, 2 * CHUNK, "noise")
     f = written(m, "f", data)
     for n in range(2):

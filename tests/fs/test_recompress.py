@@ -202,11 +202,9 @@ def test_a_file_is_done_once(mount, blosc2):
     m.unmount()
 
 
-def test_a_kill_leaves_the_time(mount, work, blosc2):
+def test_a_kill_leaves_the_time(faulty, blosc2):
     """When chunks are written that no commit shows yet."""
-    m = mount("chunksize=64K,commit=1", start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty("chunksize=64K,commit=1")
     data = blob(21, 3_000_000, "text")
     (m.mnt / "f").write_bytes(data)
     cold(m.mnt / "f")
@@ -320,12 +318,10 @@ def test_writers_come_in_between(mount, blosc2, options):
 @pytest.mark.parametrize(
     "n, call", [(1, Fault.SYNC), (12, Fault.READ)], ids=["commit", "next chunk"]
 )
-def test_another_program_is_not_overtaken(mount, work, blosc2, n, call):
+def test_another_program_is_not_overtaken(faulty, blosc2, n, call):
     """It writes, without locks, while the commit of what was recompressed waits for the disk, or
     the next chunk is read: its own may be where that one would go."""
-    m = mount(OPTIONS, start=False)
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(OPTIONS)
     data, more = blob(11, 1_000_000, "text"), blob(12, 65536, "text")
     (m.mnt / "f").write_bytes(data[: 15 * 65536])
     cold(m.mnt / "f")

@@ -236,14 +236,11 @@ def test_copying_to_a_file_that_another_program_changes_meanwhile(mount, blosc2,
     assert (m.mnt / "f").read_bytes() == ours[:CHUNK] + theirs[CHUNK:]
 
 
-def test_opening_a_file_whose_lock_is_removed_while_a_chunk_is_copied_to_it(mount, work):
+def test_opening_a_file_whose_lock_is_removed_while_a_chunk_is_copied_to_it(faulty):
     """Both have to do with the lock file and with the inode: one after the other."""
-    m = mount(
-        "chunksize=64K,blocksize=16K,commit=0,intent=0,entry_timeout=60,attr_timeout=60",
-        start=False,
+    m, fault = faulty(
+        "chunksize=64K,blocksize=16K,commit=0,intent=0,entry_timeout=60,attr_timeout=60"
     )
-    fault = Fault(m, work / "fault")
-    m.start()
     data = blob(1, 4 * CHUNK, "noise")
     (m.mnt / "g").write_bytes(data[:CHUNK])
     (m.mnt / "f").write_bytes(data)
@@ -499,12 +496,10 @@ def test_sidecars_follow_frames_that_are_exchanged(mount, suffix, locks):
     assert found == {f"{frames[name]}.b2lock": name.encode() * 16 for name in locks}
 
 
-def test_a_rename_that_cannot_remove_the_old_name(mount, work):
+def test_a_rename_that_cannot_remove_the_old_name(faulty):
     """What it replaces, of another suffix, is gone by then. That the file has the new name, too, is
     known, and by which lock file it is shared under that."""
-    m = mount("commit=1000,intent=0", start=False)
-    fault = Fault(m, work / "control")
-    m.start()
+    m, fault = faulty("commit=1000,intent=0")
     (m.mnt / "t").write_bytes(b"old")
     m.stored("t").rename(m.backing / "t.b2f")
     m.remount()
@@ -541,11 +536,9 @@ def test_nothing_is_noted_in_a_frame_that_others_read(mount, flags, shared):
     assert not shared or generation(m) == 0
 
 
-def test_a_commit_that_cannot_count_up(mount, work):
+def test_a_commit_that_cannot_count_up(faulty):
     """Readers would miss it: it fails before the frame has changed for them."""
-    m = mount("commit=1000,intent=0", start=False).allow("^cframefs: (error|warning)")
-    fault = Fault(m, work / "control")
-    m.start()
+    m, fault = faulty("commit=1000,intent=0", "^cframefs: (error|warning)")
     (m.mnt / "f").write_bytes(b"old")
     m.remount()
     (m.backing / "f.b2frame.b2lock").write_bytes(bytes(16))

@@ -274,12 +274,10 @@ def test_an_odd_length_that_comes_last_leaves_no_gaps(mount, blosc2):
 
 
 @pytest.mark.watchdog(600)
-def test_killed_while_items_become_bytes(mount, blosc2, work):
+def test_killed_while_items_become_bytes(faulty, blosc2):
     """At each change of the disk that the last commit makes, whose chunks are all stored anew."""
     options = "codec=zstd,filter=shuffle,typesize=8,chunksize=64K,commit=1000,intent=0"
-    m = mount(options, start=False).allow("torn by a crash")
-    fault = Fault(m, work / "fault")
-    m.start()
+    m, fault = faulty(options, "torn by a crash")
     even = blob(1, 300_000, "floats")
     for n in range(1, 30):
         data = blob(n, 500_003, "floats")
