@@ -158,6 +158,30 @@ static bool was_changed(const struct inode *n, const struct entry *e, const stru
 }
 
 /*
+ * The present attributes of an entry, since those in e->st may be older than our own last commit;
+ * NULL: they are not known.
+ */
+static const struct stat *look_again(const struct entry *e, struct stat *now)
+{
+	if (e->probed.kind == NODE_SPARSE)
+		return &e->st; /* with those of the index; and we make no commits */
+	*now = e->st;
+	return e->fd < 0 || stat_fd(e->fd, now) == 0 ? now : NULL;
+}
+
+/*
+ * True: what the kernel has of the file is wrong, and not about to be changed through the mount.
+ * Reloads the file if it is open. Under n->lock.
+ */
+static bool is_outdated(struct inode *n, const struct entry *e, const struct stat *st)
+{
+	bool changed = st && (n->file ? reload_if_foreign(n, st) : was_changed(n, e, st));
+
+	changed |= n->kernel.mistaken || (n->kernel.guessed && !e->probed.guess);
+	return changed && n->nwriters == 0;
+}
+
+/*
  * Gives up the inode that the kernel knows for an entry, if the file is not what it was: the entry
  * then gets a new inode. With the writeback cache the kernel trusts its own size and times of an
  * inode, whatever we answer, so that there is no other way to tell it of a change by another
@@ -169,26 +193,21 @@ static bool was_changed(const struct inode *n, const struct entry *e, const stru
  */
 static bool detach_if_changed(struct fs *fs, const struct entry *e)
 {
-	struct stat st = e->st;
 	struct inode *n = inode_known(fs->inodes, e);
+	struct stat now;
 
 	if (!n)
 		return false;
 	bool other = inode_is_other(fs->inodes, n, e);
 	bool parted = inode_has_parted(fs->inodes, n);
 	pthread_mutex_lock(&n->lock);
-	/* e->st may be older than our own last commit: get the attributes again. */
-	bool known = e->fd < 0 || stat_fd(e->fd, &st) == 0;
-	if (e->probed.kind == NODE_SPARSE)
-		st = e->st; /* with the attributes of the index; and we make no commits */
-	bool settled = known && !other && !n->kernel.mistaken && seen_is_settled(n, &st);
-	bool changed = known && (n->file ? reload_if_foreign(n, &st) : was_changed(n, e, &st));
-	changed |= n->kernel.mistaken || (n->kernel.guessed && !e->probed.guess);
-	changed &= n->nwriters == 0;
-	other &= !n->handles; /* an open file still has its number */
-	if (n->file && (other || changed))
+	const struct stat *st = look_again(e, &now);
+	bool settled = st && !other && !n->kernel.mistaken && seen_is_settled(n, st);
+	/* an open file still has its number */
+	bool past = is_outdated(n, e, st) || (other && !n->handles);
+	if (n->file && past)
 		IGNORE(has_only_readers(n) && file_detach(n->file)); /* or at the next lookup */
-	else if (other || changed || parted)
+	else if (past || parted)
 		inode_detach(fs->inodes, n);
 	pthread_mutex_unlock(&n->lock);
 	inode_put(fs->inodes, n, 1);
