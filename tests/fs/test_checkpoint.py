@@ -86,13 +86,21 @@ def disk_came_back(mount, backing):
         m.unmount()
 
 
+def damaged(mount, m, **found):
+    """Damages files of a mount that has ended, and says what the next one finds of each:
+    `f=goes_back, g=loses_a_chunk`."""
+    for name in found:
+        damage(m.stored(name))
+    with disk_came_back(mount, m.backing) as again:
+        for name, check in found.items():
+            check(again, name)
+
+
 def test_the_end_of_the_mount_makes_one(mount):
     m = mount(OPTIONS)
     written(m)
     m.unmount()
-    damage(m.stored("f"))
-    with disk_came_back(mount, m.backing) as again:
-        loses_a_chunk(again)
+    damaged(mount, m, f=loses_a_chunk)
 
 
 def test_one_is_made_some_time_after_a_commit(mount):
@@ -104,9 +112,7 @@ def test_one_is_made_some_time_after_a_commit(mount):
     wait_until(lambda: noted(m.backing) != before, 20, "another one")
     assert len(noted(m.backing)) == len(before)  # which begins where the first one ends
     m.kill()
-    damage(m.stored("f"))
-    with disk_came_back(mount, m.backing) as again:
-        loses_a_chunk(again)
+    damaged(mount, m, f=loses_a_chunk)
 
 
 def test_a_mount_vouches_for_what_it_wrote_itself(mount):
@@ -119,11 +125,7 @@ def test_a_mount_vouches_for_what_it_wrote_itself(mount):
     written(m, "g")
     m.unmount()
     assert noted(m.backing)
-    damage(m.stored("f"))
-    damage(m.stored("g"))
-    with disk_came_back(mount, m.backing) as again:
-        goes_back(again)
-        loses_a_chunk(again, "g")
+    damaged(mount, m, f=goes_back, g=loses_a_chunk)
 
 
 def test_a_mount_does_not_forget_what_others_have_noted(mount):
@@ -132,9 +134,7 @@ def test_a_mount_does_not_forget_what_others_have_noted(mount):
     m.remount()
     written(m, "g")
     m.unmount()
-    damage(m.stored("f"))
-    with disk_came_back(mount, m.backing) as again:
-        loses_a_chunk(again)
+    damaged(mount, m, f=loses_a_chunk)
 
 
 def test_nothing_is_written_in_an_epoch_that_has_ended(mount):
@@ -148,11 +148,7 @@ def test_nothing_is_written_in_an_epoch_that_has_ended(mount):
     m.start()
     written(m)
     assert m.kill()
-    damage(m.stored("f"))
-    damage(m.stored("g"))
-    with disk_came_back(mount, m.backing) as again:
-        goes_back(again)
-        loses_a_chunk(again, "g")
+    damaged(mount, m, f=goes_back, g=loses_a_chunk)
 
 
 def test_little_is_read_of_a_file_that_is_known_to_be_there(mount):
@@ -275,9 +271,7 @@ def test_other_values_say_nothing(mount, value):
     written(m)
     m.unmount()
     os.setxattr(m.backing, ATTRIBUTE, value)
-    damage(m.stored("f"))
-    with disk_came_back(mount, m.backing) as again:
-        goes_back(again)
+    damaged(mount, m, f=goes_back)
 
 
 def test_none_ends_the_running_epoch(mount):
@@ -365,11 +359,7 @@ def test_a_daemon_that_is_killed_over_one(mount, faulty, call):
     written(m, "g")
     wait_until(lambda: noted(m.backing), 20, "another one")
     m.kill()
-    damage(m.stored("f"))
-    damage(m.stored("g"))
-    with disk_came_back(mount, m.backing) as again:
-        goes_back(again)
-        loses_a_chunk(again, "g")
+    damaged(mount, m, f=goes_back, g=loses_a_chunk)
 
 
 def test_a_sync_that_fails(mount, faulty):
@@ -381,9 +371,7 @@ def test_a_sync_that_fails(mount, faulty):
     assert fault.came() and not noted(m.backing)
     m.expect_log(NOT_SYNCED)
     fault.off()
-    damage(m.stored("f"))
-    with disk_came_back(mount, m.backing) as again:
-        goes_back(again)
+    damaged(mount, m, f=goes_back)
 
 
 def test_a_sync_that_fails_is_not_made_good_by_the_next(mount, faulty):
@@ -398,11 +386,7 @@ def test_a_sync_that_fails_is_not_made_good_by_the_next(mount, faulty):
     (m.mnt / "g").write_bytes(NEW)
     wait_until(lambda: noted(m.backing) != before, 20, "one more")
     m.kill()
-    damage(m.stored("f"))
-    damage(m.stored("g"))
-    with disk_came_back(mount, m.backing) as again:
-        goes_back(again)
-        loses_a_chunk(again, "g")
+    damaged(mount, m, f=goes_back, g=loses_a_chunk)
 
 
 def test_the_attribute_is_not_shown(mount):
@@ -446,9 +430,7 @@ def test_bytes_from_before_a_sync_that_failed(mount, faulty):
                 f.write(NEW[: 64 * KiB])
         wait_until(lambda: noted(m.backing) != before, 20, "another one")
     m.kill()
-    damage(m.stored("f"))
-    with disk_came_back(mount, m.backing) as again:
-        goes_back(again)
+    damaged(mount, m, f=goes_back)
 
 
 def test_a_file_that_is_synced_needs_no_checkpoint(mount, work):
@@ -475,6 +457,4 @@ def test_a_file_of_another_directory(mount, work):
     written(b)
     assert b.kill() and a.kill()
     os.rename(b.stored("f"), a.stored("f"))
-    damage(a.stored("f"))
-    with disk_came_back(mount, a.backing) as again:
-        goes_back(again)
+    damaged(mount, a, f=goes_back)

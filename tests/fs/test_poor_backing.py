@@ -255,42 +255,41 @@ def differs(path, data):
 
 
 @pytest.fixture
-def overlay(work):
-    """An overlay, not mounted yet: (the lower directory, mount it at ...)."""
+def overlay(mount, work):
+    """The lower directory of an overlay, and what starts a Mount of that with these options."""
     lower, upper, scratch = (work / name for name in ("lower", "upper", "scratch"))
     for path in (lower, upper, scratch):
         path.mkdir()
     mounted = []
 
-    def overlay_at(path):
-        path.mkdir(exist_ok=True)
+    def start(options=""):
+        m = mount(options, backing=work / "merged", start=False)
         words = f"lowerdir={lower},upperdir={upper},workdir={scratch}"
         got = subprocess.run(
-            ["mount", "-t", "overlay", "-o", words, "none", path],
+            ["mount", "-t", "overlay", "-o", words, "none", m.backing],
             capture_output=True,
             text=True,
             check=False,
         )
         if got.returncode:
             pytest.skip(f"no overlay here: {got.stderr}")
-        mounted.append(path)
+        mounted.append(m.backing)
+        return m.start()
 
-    yield lower, overlay_at
+    yield lower, start
     for path in mounted:
         umount(path, "-l")
 
 
-def test_an_overlay_copies_a_linked_file_up(mount, work, overlay):
+def test_an_overlay_copies_a_linked_file_up(work, overlay):
     """With that it gets another inode number, and is one file of its own."""
-    lower, overlay_at = overlay
+    lower, start = overlay
     first = Mount(work / "first", backing=lower).start()
     plain = blob(1, 1 << 20, "text")
     write_synced(first.mnt / "a", plain)
     first.unmount()
     os.link(lower / "a.b2frame", lower / "b.b2frame")
-    m = mount("commit=1000,chunksize=64K,blocksize=16K", backing=work / "merged", start=False)
-    overlay_at(m.backing)
-    m.start()
+    m = start("commit=1000,chunksize=64K,blocksize=16K")
     data, fd = overwrite(m.mnt / "a", plain, 100, 200)
     crash(m, fd)
     m.start()
@@ -299,19 +298,17 @@ def test_an_overlay_copies_a_linked_file_up(mount, work, overlay):
     m.unmount()
 
 
-def test_the_names_of_a_file_that_an_overlay_copies_up(mount, work, overlay):
+def test_the_names_of_a_file_that_an_overlay_copies_up(work, overlay):
     """Each becomes a file of its own when it is written to, and what is written through an old
     descriptor is in the same file as what is written through a new one."""
-    lower, overlay_at = overlay
+    lower, start = overlay
     first = Mount(work / "first", backing=lower).start()
     plain = blob(1, 300_000, "text")
     write_synced(first.mnt / "a", plain)
     first.unmount()
     os.link(lower / "a.b2frame", lower / "b.b2frame")
     os.link(lower / "a.b2frame", lower / "c.b2frame")
-    m = mount("entry_timeout=0.1,attr_timeout=0.1", backing=work / "merged", start=False)
-    overlay_at(m.backing)
-    m.start()
+    m = start("entry_timeout=0.1,attr_timeout=0.1")
     paths = [m.mnt / name for name in "abc"]
     assert all(path.stat().st_size == len(plain) for path in paths)
     want = {name: bytearray(plain) for name in "abc"}
@@ -335,14 +332,12 @@ def test_the_names_of_a_file_that_an_overlay_copies_up(mount, work, overlay):
     assert [path.stat().st_mode & 0o777 for path in paths] == [0o644, 0o644, 0o600]
 
 
-def test_a_mode_for_all_names_on_an_overlay(mount, work, overlay):
+def test_a_mode_for_all_names_on_an_overlay(overlay):
     """Which name was meant is not told: the one that was has the mode."""
-    lower, overlay_at = overlay
+    lower, start = overlay
     (lower / "a").write_bytes(b"text")
     os.link(lower / "a", lower / "b")
-    m = mount("entry_timeout=1000,attr_timeout=1000", backing=work / "merged", start=False)
-    overlay_at(m.backing)
-    m.start()
+    m = start("entry_timeout=1000,attr_timeout=1000")
     assert (m.mnt / "a").read_bytes() == (m.mnt / "b").read_bytes() == b"text"
     (m.mnt / "a").chmod(0o600)
     assert (m.mnt / "a").stat().st_mode & 0o777 == 0o600
@@ -353,14 +348,12 @@ def test_a_mode_for_all_names_on_an_overlay(mount, work, overlay):
     assert (m.mnt / "b").read_bytes() == b"other"
 
 
-def test_an_attribute_of_one_name_on_an_overlay(mount, work, overlay):
+def test_an_attribute_of_one_name_on_an_overlay(overlay):
     """The copy that is made for it has another number: the other name does not lead to it."""
-    lower, overlay_at = overlay
+    lower, start = overlay
     (lower / "a").write_bytes(b"text")
     os.link(lower / "a", lower / "b")
-    m = mount(backing=work / "merged", start=False)
-    overlay_at(m.backing)
-    m.start()
+    m = start()
     for name in "ab":
         os.setxattr(m.mnt / name, "user.of", name.encode())
     assert [os.getxattr(m.backing / name, "user.of") for name in "ab"] == [b"a", b"b"]
@@ -370,14 +363,12 @@ def test_an_attribute_of_one_name_on_an_overlay(mount, work, overlay):
 
 
 @pytest.mark.parametrize("change", [os.link, os.rename])
-def test_another_name_on_an_overlay(mount, work, overlay, change):
+def test_another_name_on_an_overlay(overlay, change):
     """A copy is made for that, too: the second of its old names does not lead to it."""
-    lower, overlay_at = overlay
+    lower, start = overlay
     (lower / "a").write_bytes(b"text")
     os.link(lower / "a", lower / "b")
-    m = mount(backing=work / "merged", start=False)
-    overlay_at(m.backing)
-    m.start()
+    m = start()
     change(m.mnt / "a", m.mnt / "c")
     os.setxattr(m.mnt / "b", "user.of", b"b")
     assert os.getxattr(m.backing / "b", "user.of") == b"b"
@@ -387,14 +378,12 @@ def test_another_name_on_an_overlay(mount, work, overlay, change):
     assert [(m.mnt / name).read_bytes() for name in "bc"] == [b"other", b"text"]
 
 
-def test_another_program_makes_an_overlay_copy_a_file_up(mount, work, overlay):
+def test_another_program_makes_an_overlay_copy_a_file_up(overlay):
     """By one of its names, by which the daemon has it open: the other does not lead to the copy."""
-    lower, overlay_at = overlay
+    lower, start = overlay
     (lower / "a").write_bytes(b"text")
     os.link(lower / "a", lower / "b")
-    m = mount("entry_timeout=0,attr_timeout=0", backing=work / "merged", start=False)
-    overlay_at(m.backing)
-    m.start()
+    m = start("entry_timeout=0,attr_timeout=0")
     assert os.path.samefile(m.mnt / "a", m.mnt / "b")
     (m.backing / "a").chmod(0o600)
     (m.mnt / "b").chmod(0o640)

@@ -80,15 +80,21 @@ def test_many_roots_that_lack_the_same_chunk(mount, closes):
     assert (m.mnt / "f").read_bytes() == data
 
 
-@pytest.mark.release  # a sanitizer takes minutes for looking through it
-def test_many_bytes_behind_the_roots(mount):
-    """Of a stream that no commit came for."""
+def before_a_spoilt_root(mount):
+    """A mount that has ended, and what its file f has without the last append."""
     m = mount(OPTIONS)
     data = blob(1, 10_000, "noise")
     synced(m.mnt / "f", data)
     append(m.mnt / "f", b"more")
     m.unmount()
     spoil_newest_root(m.stored("f"))
+    return m, data
+
+
+@pytest.mark.release  # a sanitizer takes minutes for looking through it
+def test_many_bytes_behind_the_roots(mount):
+    """Of a stream that no commit came for."""
+    m, data = before_a_spoilt_root(mount)
     os.truncate(m.stored("f"), 17 << 30)
     m.start().allow(WENT_BACK)
     # on a busy machine the append may have had two commits
@@ -137,12 +143,7 @@ def test_a_reader_of_what_went_back(mount, root):
 @pytest.mark.parametrize("how", [os.O_RDONLY, os.O_RDWR], ids=["reader", "writer"])
 def test_a_sync_of_what_went_back_is_for_other_programs_too(mount, how):
     """They have locked the file, and cannot open it before its header leads to what there is."""
-    m = mount(OPTIONS)
-    data = blob(1, 10_000, "noise")
-    synced(m.mnt / "f", data)
-    append(m.mnt / "f", b"more")
-    m.unmount()
-    spoil_newest_root(m.stored("f"))
+    m, data = before_a_spoilt_root(mount)
     (m.backing / "f.b2frame.b2lock").write_bytes(bytes(16))
     m.start().allow(WENT_BACK)
     assert (m.mnt / "f").read_bytes() == data
