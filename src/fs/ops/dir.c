@@ -27,8 +27,14 @@ static int open_reader(const struct backing *b, int fd)
 	return rd < 0 ? -errno : rd;
 }
 
-static int open_dir(struct fs *fs, struct inode *n, struct dir *d)
+/* After a failure *out, unless NULL, is still to be closed. */
+static int open_dir(struct fs *fs, struct inode *n, struct dir **out)
 {
+	struct dir *d = *out = mem_zalloc(sizeof *d);
+
+	if (!d)
+		return -ENOMEM;
+	pthread_mutex_init(&d->lock, NULL);
 	if (!fs->ending)
 		TRY(inodes_room_for_dir(fs->inodes));
 	int fd = inode_pin(fs->inodes, n);
@@ -89,14 +95,8 @@ void op_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct fs *fs = ops_fs(req);
 	struct inode *n = ops_inode(fs, ino);
 	struct handle *h = ops_new_handle(fs, n, fi);
-	int rc = -ENOMEM;
 
-	if (h)
-		h->dir = mem_zalloc(sizeof *h->dir);
-	if (h && h->dir) {
-		pthread_mutex_init(&h->dir->lock, NULL);
-		rc = open_dir(fs, n, h->dir);
-	}
+	int rc = h ? open_dir(fs, n, &h->dir) : -ENOMEM;
 	ops_tell_limit(rc);
 	if (rc < 0) {
 		if (h)
@@ -129,7 +129,7 @@ struct listing {
 	uint64_t waits; /* of threads, ahead_waits */
 };
 
-/* True: it fits. `e` holds at least inode number and type. */
+/* True, here and below: it fits. `e` holds at least inode number and type. */
 static bool put_entry(struct listing *l, const char *name, const struct fuse_entry_param *e,
 		      off_t next)
 {
@@ -150,59 +150,66 @@ static mode_t shown_type(const struct entry *e)
 }
 
 /* Puts an entry without a lookup: the kernel gets no reference to its inode. */
-static bool put_name(struct listing *l, const char *name, const struct stat *st, off_t next)
+static bool put_name(struct listing *l, const char *name, ino_t number, mode_t type, off_t next)
 {
-	struct fuse_entry_param p = {.attr.st_ino = st->st_ino, .attr.st_mode = st->st_mode};
+	struct fuse_entry_param p = {.attr.st_ino = number, .attr.st_mode = type};
 	return put_entry(l, name, &p, next);
 }
 
-/* The inode number to show for an entry that is not looked at, from that in the directory. */
-static ino_t listed_number(const struct listing *l, const struct dirent *d)
+/* The same for one that is not looked at: what is known of it comes from its directory. */
+static bool put_unseen(struct listing *l, const char *name, mode_t type, const struct dirent *d)
 {
+	ino_t number = d->d_ino;
 	struct stat st;
 
-	if (stat_fd(dirfd(l->dir->dp), &st) < 0)
-		return d->d_ino;
-	st.st_ino = d->d_ino;
-	return ops_number(l->fs, &st);
+	if (stat_fd(dirfd(l->dir->dp), &st) == 0) {
+		st.st_ino = number;
+		number = ops_number(l->fs, &st);
+	}
+	return put_name(l, name, number, type, d->d_off);
+}
+
+/* The same for one that was found. */
+static bool put_found(struct listing *l, const struct entry *e, off_t next)
+{
+	return put_name(l, e->shown, ops_number(l->fs, &e->st), shown_type(e), next);
+}
+
+/* Puts it with its attributes, as a lookup would find it. Takes e->fd. */
+static bool put_looked_up(struct listing *l, struct entry *e, off_t next)
+{
+	struct fuse_entry_param p;
+
+	int rc = ops_enter(l->fs, l->inode, e, &p);
+	if (rc == -ENOENT || rc == -ESTALE)
+		return true; /* gone meanwhile */
+	if (rc < 0) /* no memory, for example: a lookup will report it */
+		return put_found(l, e, next);
+	if (put_entry(l, e->shown, &p, next))
+		return true;
+	inode_put(l->fs->inodes, ops_inode(l->fs, p.ino), 1);
+	return false;
 }
 
 /* True: listed, or nothing to list. False: no room left. */
 static bool list_one(struct listing *l, const struct dirent *d)
 {
 	struct finder finder = ops_finder(l->fs);
-	struct stat plain = {.st_mode = S_IFDIR};
-	struct fuse_entry_param p;
+	mode_t type = (mode_t)DTTOIF(d->d_type);
 	struct entry e;
 
-	if (names_is_dots(d->d_name)) {
-		plain.st_ino = listed_number(l, d);
-		return put_name(l, d->d_name, &plain, d->d_off);
-	}
+	if (names_is_dots(d->d_name))
+		return put_unseen(l, d->d_name, S_IFDIR, d);
 	int rc = entry_show(&finder, dirfd(l->dir->dp), d->d_name, &e);
 	if (rc == -ENOENT)
 		return true; /* hidden, or gone meanwhile */
-	if (rc < 0) { /* a lookup will report the error */
-		plain.st_mode = (mode_t)DTTOIF(d->d_type);
-		if (names_hides(d->d_name, plain.st_mode))
-			return true;
-		plain.st_ino = listed_number(l, d);
-		return put_name(l, rc == -ENAMETOOLONG ? d->d_name : e.shown, &plain, d->d_off);
-	}
-	plain = (struct stat){.st_ino = ops_number(l->fs, &e.st), .st_mode = shown_type(&e)};
-	if (!l->plus) {
-		close(e.fd);
-		return put_name(l, e.shown, &plain, d->d_off);
-	}
-	rc = ops_enter(l->fs, l->inode, &e, &p);
-	if (rc == -ENOENT || rc == -ESTALE)
-		return true; /* gone meanwhile */
-	if (rc < 0) /* no memory, for example: likewise */
-		return put_name(l, e.shown, &plain, d->d_off);
-	if (put_entry(l, e.shown, &p, d->d_off))
-		return true;
-	inode_put(l->fs->inodes, ops_inode(l->fs, p.ino), 1);
-	return false;
+	if (rc < 0) /* a lookup will report the error */
+		return names_hides(d->d_name, type) ||
+		       put_unseen(l, rc == -ENAMETOOLONG ? d->d_name : e.shown, type, d);
+	if (l->plus)
+		return put_looked_up(l, &e, d->d_off);
+	close(e.fd);
+	return put_found(l, &e, d->d_off);
 }
 
 /*
