@@ -100,31 +100,53 @@ static bool is_label(const char *name)
 	return strcmp(name, BACKING_LABEL) == 0;
 }
 
+static int set_stored(fuse_req_t req, struct inode *n, const char *name, struct view value,
+		      int flags)
+{
+	struct fs *fs = ops_fs(req);
+	char path[FD_PATH_MAX];
+	int fd = xattr_path(fs, n, path);
+
+	TRY(fd);
+	int rc = is_caps(name) ? caps_set(n, fd, value, flags) :
+		 setxattr(path, name, value.p, value.n, flags) < 0 ? -errno : 0;
+	if (rc >= 0 && strcmp(name, ACCESS_ACL) == 0)
+		clear_setgid(req, n, fd);
+	if (rc >= 0 && is_label(name))
+		fs->backing.labelled = true;
+	if (rc >= 0)
+		ops_changed(fs, n, fd);
+	inode_unpin(fs->inodes, n);
+	return rc;
+}
+
+static int remove_stored(struct fs *fs, struct inode *n, const char *name)
+{
+	char path[FD_PATH_MAX];
+	int fd = xattr_path(fs, n, path);
+
+	TRY(fd);
+	int rc = is_caps(name) ? caps_remove(n, fd) : removexattr(path, name) < 0 ? -errno : 0;
+	if (rc >= 0)
+		ops_changed(fs, n, fd);
+	inode_unpin(fs->inodes, n);
+	return rc;
+}
+
 void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
 		 int flags)
 {
 	struct fs *fs = ops_fs(req);
 	struct inode *n = ops_inode(fs, ino);
-	char path[FD_PATH_MAX];
 
 	if (is_wish(n, name)) {
 		struct property_change x = {name, value, size, flags};
 		reply_change(req, property_change(fs, n, &x));
 		return;
 	}
-	int fd = may_not_be_set(n, name) ? -EPERM : xattr_path(fs, n, path);
-	int rc = fd;
-	if (fd >= 0) {
-		rc = is_caps(name) ? caps_set(n, fd, view_of(value, size), flags) :
-		     setxattr(path, name, value, size, flags) < 0 ? -errno : 0;
-		if (rc >= 0 && strcmp(name, ACCESS_ACL) == 0)
-			clear_setgid(req, n, fd);
-		if (rc >= 0 && is_label(name))
-			fs->backing.labelled = true;
-		if (rc >= 0)
-			ops_changed(fs, n, fd);
-		inode_unpin(fs->inodes, n);
-	}
+	int rc = may_not_be_set(n, name)
+			 ? -EPERM
+			 : set_stored(req, n, name, view_of(value, size), flags);
 	fuse_reply_err(req, rc < 0 ? -rc : 0);
 }
 
@@ -132,20 +154,13 @@ void op_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
 {
 	struct fs *fs = ops_fs(req);
 	struct inode *n = ops_inode(fs, ino);
-	char path[FD_PATH_MAX];
 
 	if (is_wish(n, name)) {
 		struct property_change x = {.name = name};
 		reply_change(req, property_change(fs, n, &x));
 		return;
 	}
-	int fd = is_hidden(name) ? -ENODATA : xattr_path(fs, n, path), rc = fd;
-	if (fd >= 0) {
-		rc = is_caps(name) ? caps_remove(n, fd) : removexattr(path, name) < 0 ? -errno : 0;
-		if (rc >= 0)
-			ops_changed(fs, n, fd);
-		inode_unpin(fs->inodes, n);
-	}
+	int rc = is_hidden(name) ? -ENODATA : remove_stored(fs, n, name);
 	fuse_reply_err(req, rc < 0 ? -rc : 0);
 }
 
