@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/waker.h"
+#include "fs/background/known.h"
 #include "fs/background/recompress_file.h"
 #include "fs/backing/entry.h"
 #include "fs/file/open.h"
@@ -35,16 +36,6 @@
 /* In units of 512 bytes (stat(2)). A file of a single disk block cannot get smaller. */
 #define BLOCKS_LEAST 8
 
-/* How many files that cannot be marked are remembered; above that all are forgotten. */
-#define KNOWN_MOST 65536
-
-/* A file that was looked at and could not be marked, with its attributes then. */
-struct known {
-	uint64_t ino;
-	struct timespec mtime;
-	UT_hash_handle hh;
-};
-
 struct recompress {
 	struct fs *fs;
 	struct recompress_totals *all; /* of recompress_all; NULL: there is a thread */
@@ -55,7 +46,7 @@ struct recompress {
 	/* used by the thread alone */
 	struct meter_sums *sums; /* room for stats_requests */
 	uint64_t requests;       /* how many there had been when the mount was idle last */
-	struct known *known;
+	struct known known;
 };
 
 /* True: there was a request, or written data waits to be stored. */
@@ -83,49 +74,6 @@ static bool wait_idle(struct recompress *r)
 			return false;
 	}
 	return !waker_stopped(&r->waker);
-}
-
-static struct known *find_known(struct recompress *r, const struct stat *st)
-{
-	uint64_t ino = st->st_ino;
-	struct known *k;
-
-	HASH_FIND(hh, r->known, &ino, sizeof ino, k);
-	return k;
-}
-
-static void forget_known(struct recompress *r)
-{
-	struct known *k, *next;
-
-	HASH_ITER(hh, r->known, k, next) {
-		HASH_DEL(r->known, k);
-		mem_free(k);
-	}
-}
-
-static void note_known(struct recompress *r, const struct stat *st)
-{
-	struct known *k = find_known(r, st);
-
-	if (HASH_COUNT(r->known) >= KNOWN_MOST && !k)
-		forget_known(r);
-	if (!k && (k = mem_zalloc(sizeof *k))) {
-		k->ino = st->st_ino;
-		HASH_ADD(hh, r->known, ino, sizeof k->ino, k);
-		if (!k->hh.tbl) {
-			mem_free(k);
-			return;
-		}
-	}
-	if (k)
-		k->mtime = st->st_mtim;
-}
-
-static bool is_known(struct recompress *r, const struct stat *st)
-{
-	const struct known *k = find_known(r, st);
-	return k && same_time(k->mtime, st->st_mtim);
 }
 
 static bool is_marked(int fd, const struct stat *st)
@@ -206,7 +154,7 @@ static int work_on(struct recompress *r, struct inode *n, const struct stat *fou
 	if (recompress_was_overtaken(f))
 		rc = -ESTALE;
 	else if (unmarked)
-		note_known(r, found);
+		known_note(&r->known, found);
 	file_put(r->fs, n);
 	return rc;
 }
@@ -256,7 +204,7 @@ static bool work_on_all(struct recompress *r, int dir, struct inode *n, const st
 		rc = has_room(r->fs) ? work_on(r, n, &e->st, &next) : -ENOSPC;
 	}
 	if (rc < 0 && !is_temporary(rc))
-		note_known(r, &e->st);
+		known_note(&r->known, &e->st);
 	if (rc < 0)
 		tell_failure(r, e, rc);
 	if (r->all)
@@ -323,8 +271,8 @@ static bool look_at_file(struct recompress *r, const struct folder *in, struct e
 {
 	bool go_on = true;
 
-	if (e->st.st_blocks <= BLOCKS_LEAST || !is_cold(r, &e->st) || is_known(r, &e->st) ||
-	    is_marked(e->fd, &e->st))
+	if (e->st.st_blocks <= BLOCKS_LEAST || !is_cold(r, &e->st) ||
+	    known_has(&r->known, &e->st) || is_marked(e->fd, &e->st))
 		return true;
 	struct inode *n = enter(r, in, e);
 	if (n) {
@@ -411,12 +359,12 @@ void recompress_all(struct fs *fs, bool (*stop)(void), struct recompress_totals 
 
 	*t = (struct recompress_totals){0};
 	(void)look_in(&r, &root, fs->opt.backing);
-	forget_known(&r);
+	known_clear(&r.known);
 }
 
 static void recompress_free(struct recompress *r)
 {
-	forget_known(r);
+	known_clear(&r->known);
 	waker_deinit(&r->waker);
 	mem_free(r->sums);
 	mem_free(r);
