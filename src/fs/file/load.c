@@ -189,10 +189,28 @@ static int enter_to_open(struct file *f, const struct opening *o)
 	return how;
 }
 
+/* In the sidecar. */
+static int read_contiguous(struct file *f)
+{
+	struct inode *n = f->inode;
+	bool unsure = n->seen.unsure; /* until file_revalidate */
+
+	file_revalidate(f);
+	TRY(open_contiguous(f, f->fd));
+	if (inode_kind(n) == NODE_ARRAY)
+		TRY(load_npy(f));
+	if (unsure) /* it may have changed since, with only its size to tell */
+		n->kernel.mistaken |= file_size(f) != n->kernel.size;
+	if (was_told_wrong(f))
+		inode_give_up(f->fs->inodes, n);
+	else
+		tell_torn(f);
+	return 0;
+}
+
 static int load_contiguous(struct file *f, const struct opening *o)
 {
 	bool made = f->inode->promoted; /* just created: nobody shares it yet */
-	bool unsure = f->inode->seen.unsure; /* until file_revalidate */
 
 	f->fd = open_descriptor(f->inode, f->fs->inodes, o->writable);
 	TRY(f->fd);
@@ -201,16 +219,7 @@ static int load_contiguous(struct file *f, const struct opening *o)
 		TRY(file_look_sidecar(f));
 	int how = enter_to_open(f, o);
 	TRY(how);
-	file_revalidate(f);
-	int rc = open_contiguous(f, f->fd);
-	if (rc >= 0 && inode_kind(f->inode) == NODE_ARRAY)
-		rc = load_npy(f);
-	if (rc >= 0 && unsure) /* it may have changed since, with only its size to tell */
-		f->inode->kernel.mistaken |= file_size(f) != f->inode->kernel.size;
-	if (rc >= 0 && was_told_wrong(f))
-		inode_give_up(f->fs->inodes, f->inode);
-	else if (rc >= 0)
-		tell_torn(f);
+	int rc = read_contiguous(f);
 	sidecar_leave(&f->sidecar, how);
 	return rc;
 }
