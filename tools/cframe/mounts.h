@@ -9,7 +9,7 @@
 
 /* Extended attributes that identify a mount: of its root, and of a file that shows a frame. */
 #define MOUNT_STATS "user.cframefs.stats"   /* src/fs/stats.h */
-#define MOUNT_STORED "user.cframefs.stored" /* src/fs/xattr.h */
+#define MOUNT_STORED "user.cframefs.stored" /* src/fs/file/property.h */
 
 /* True: `is_so` holds for the directory, or for one above it in the same file system. */
 bool any_above(int dir, bool (*is_so)(void *arg, int dir), void *arg);
@@ -19,7 +19,7 @@ bool is_mount_point(void *arg, int dir);
 
 /*
  * True: it is the backing directory of a daemon that may write to it, and has locked it
- * (fs/backing).
+ * (src/fs/backing/claim.h).
  */
 bool has_daemon(void *arg, int dir);
 
