@@ -302,6 +302,13 @@ def unshared():
 
 
 @pytest.fixture
+def blind_argv(tool, root):
+    """A daemon that may read and write only what the modes of its files let it, as a user's: root
+    without the capability to override them."""
+    return [tool("setpriv"), "--bounding-set", "-dac_override,-dac_read_search", str(DAEMON)]
+
+
+@pytest.fixture
 def tool():
     """tool("fio") -> its path; a missing program skips the test, and fails it in CI."""
 

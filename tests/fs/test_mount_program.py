@@ -139,11 +139,17 @@ as_user cframefs --version > /dev/null 2>&1 || exit 77
 """
 
 
-def test_a_user_mounts_and_unmounts(shell, tool):
-    """Without a word on the terminal."""
+@pytest.fixture
+def user_shell(shell, tool):
+    """`shell`, where `as_user` runs a command as somebody else than root."""
     tool("setpriv"), tool("fusermount3")
-    got = shell(
-        AS_A_USER + 'as_user cframefs "$BACKING" "$MNT"\n'
+    return lambda script: shell(AS_A_USER + script)
+
+
+def test_a_user_mounts_and_unmounts(user_shell):
+    """Without a word on the terminal."""
+    got = user_shell(
+        'as_user cframefs "$BACKING" "$MNT"\n'
         'as_user sh -c \'echo written > "$MNT/f"; cat "$MNT/f"; fusermount3 -u "$MNT"\''
     )
     assert (got.returncode, got.stdout, got.stderr) == (0, "written\n", ""), got
@@ -153,11 +159,10 @@ def test_a_user_mounts_and_unmounts(shell, tool):
 @pytest.mark.parametrize(
     "options, mode, said", [("-o ro", "777", "written"), ("", "755", "written"), ("", "777", "")]
 )
-def test_a_user_who_looks_at_everything(shell, tool, options, mode, said):
+def test_a_user_who_looks_at_everything(user_shell, options, mode, said):
     """Another one has the directory above. That is in the way only where both might write."""
-    tool("setpriv"), tool("fusermount3")
-    got = shell(
-        AS_A_USER + f'other() {{ setpriv --reuid 1 --regid 1 --clear-groups "$@"; }}\n'
+    got = user_shell(
+        f'other() {{ setpriv --reuid 1 --regid 1 --clear-groups "$@"; }}\n'
         f'mkdir "$WORK/view"; chown 1 "$WORK/view"; chmod {mode} "$BACKING"\n'
         f'other cframefs {options} "$WORK" "$WORK/view" || exit 77\n'
         'as_user cframefs "$BACKING" "$MNT" && as_user sh -c \'echo written > "$MNT/f"; '
@@ -168,11 +173,10 @@ def test_a_user_who_looks_at_everything(shell, tool, options, mode, said):
     assert ("a directory above it mounted at" in got.stderr) == (not said), got
 
 
-def test_a_user_is_told_what_is_not_allowed(shell, tool):
+def test_a_user_is_told_what_is_not_allowed(user_shell):
     """In one line each: somebody else's mount point, backing directory, and device."""
-    tool("setpriv"), tool("fusermount3")
-    got = shell(
-        AS_A_USER + 'as_user cframefs "$BACKING" "$WORK/roots" || echo refused\n'
+    got = user_shell(
+        'as_user cframefs "$BACKING" "$WORK/roots" || echo refused\n'
         'chmod 700 "$WORK/roots"; as_user cframefs "$WORK/roots" "$MNT" || echo refused\n'
         'chmod 600 /dev/fuse; as_user cframefs "$BACKING" "$MNT" || echo refused\n'
         'rm /dev/fuse; as_user cframefs "$BACKING" "$MNT" || echo refused'
@@ -186,12 +190,12 @@ def test_a_user_is_told_what_is_not_allowed(shell, tool):
     assert "cframe extract" in device and "cframe extract" in absent
 
 
-def test_a_user_is_told_of_too_few_processes(shell, tool):
+def test_a_user_is_told_of_too_few_processes(user_shell, tool):
     """From hardly any to enough: whichever thread or program cannot be started, a line says so.
     Some said nothing, and one that fusermount3 was not installed."""
-    tool("setpriv"), tool("fusermount3"), tool("prlimit")
-    got = shell(
-        AS_A_USER + "for n in $(seq 3 200); do\n"
+    tool("prlimit")
+    got = user_shell(
+        "for n in $(seq 3 200); do\n"
         '  as_user prlimit --nproc=$n cframefs "$BACKING" "$MNT" 2> "$WORK/said" && break\n'
         '  [ -s "$WORK/said" ] || echo silent at $n\n'
         '  ! grep "not found" "$WORK/said"\n'
@@ -316,22 +320,20 @@ def test_a_backing_directory_that_is_read_only(shell, dirs):
     assert got.stderr == f"cframefs: backing directory '{dirs[0]}': {why}\n"
 
 
-def test_a_user_writes_to_a_plain_file_that_may_not_be_read(shell, tool):
-    tool("setpriv"), tool("fusermount3")
-    got = shell(
-        AS_A_USER + 'echo before > "$BACKING/f"; chown 65534 "$BACKING/f"; chmod 200 "$BACKING/f"\n'
+def test_a_user_writes_to_a_plain_file_that_may_not_be_read(user_shell):
+    got = user_shell(
+        'echo before > "$BACKING/f"; chown 65534 "$BACKING/f"; chmod 200 "$BACKING/f"\n'
         'as_user cframefs "$BACKING" "$MNT"; as_user sh -c \'echo new > "$MNT/f"\'\n'
         'as_user fusermount3 -u "$MNT"; cat "$BACKING/f"'
     )
     assert (got.returncode, got.stdout, got.stderr) == (0, "new\n", ""), got
 
 
-def test_a_user_lets_a_file_be_read_again(shell, tool):
+def test_a_user_lets_a_file_be_read_again(user_shell):
     """Its size was a guess while it could not be read, and the kernel has that."""
-    tool("setpriv"), tool("fusermount3")
     mounted = 'as_user cframefs "$BACKING" "$MNT" -o entry_timeout=0,attr_timeout=0\n'
-    got = shell(
-        AS_A_USER + mounted + 'as_user sh -c \'seq 9999 > "$MNT/f"; chmod 0 "$MNT/f"\'\n'
+    got = user_shell(
+        mounted + 'as_user sh -c \'seq 9999 > "$MNT/f"; chmod 0 "$MNT/f"\'\n'
         'as_user fusermount3 -u "$MNT"\n' + mounted + 'stat -c %s "$BACKING/f.b2frame"\n'
         'as_user sh -c \'stat -c %s "$MNT/f"; chmod 600 "$MNT/f"; stat -c %s "$MNT/f"; '
         'seq 9999 | cmp - "$MNT/f"\'; as_user fusermount3 -u "$MNT"'
@@ -340,10 +342,9 @@ def test_a_user_lets_a_file_be_read_again(shell, tool):
     assert (got.returncode, stored == guess, int(size), got.stderr) == (0, True, 48_888, ""), got
 
 
-def test_a_user_is_told_of_a_directory_that_is_not_theirs_to_write(shell, tool):
-    tool("setpriv"), tool("fusermount3")
-    got = shell(
-        AS_A_USER + 'chown 0:0 "$BACKING"; chmod 755 "$BACKING"; echo data > "$BACKING/f"\n'
+def test_a_user_is_told_of_a_directory_that_is_not_theirs_to_write(user_shell):
+    got = user_shell(
+        'chown 0:0 "$BACKING"; chmod 755 "$BACKING"; echo data > "$BACKING/f"\n'
         'chown 65534 "$BACKING/f"; as_user cframefs "$BACKING" "$MNT"\n'
         'as_user sh -c \'echo more >> "$MNT/f"; cat "$MNT/f"; ! touch "$MNT/g" 2>/dev/null\'\n'
         'as_user fusermount3 -u "$MNT"'
@@ -362,13 +363,13 @@ CAPABILITY = "0x0100000201000000000000000000000000000000"
     [("0:0", "", "6777"), ("65534:0", "", "2755"), ("65534", f"-v {CAPABILITY}", "755")],
     ids=["file of another", "another group", "capabilities"],
 )
-def test_a_user_syncs_what_would_lose_something(shell, tool, owner, more, mode):
+def test_a_user_syncs_what_would_lose_something(user_shell, tool, owner, more, mode):
     """A file that the sync finds durable: what it would write takes mtime, set-id bits, and
     capabilities away, which the user cannot give back."""
-    tool("setpriv"), tool("fusermount3"), tool("setfattr")
+    tool("setfattr")
     looks = 'stat -c "%a %Y" "$x"; getfattr -n $cap --only-values "$x" 2> /dev/null | od\n'
-    got = shell(
-        AS_A_USER + 'cframefs "$BACKING" "$MNT"; echo data > "$MNT/f"; umount "$MNT"\n'
+    got = user_shell(
+        'cframefs "$BACKING" "$MNT"; echo data > "$MNT/f"; umount "$MNT"\n'
         f'cap=security.capability; x="$BACKING/f.b2frame"; chown {owner} "$x"; chmod {mode} "$x"\n'
         f'[ -z "{more}" ] || setfattr -n $cap {more} "$x"; touch -d @1000000000 "$x"; {looks}'
         'as_user cframefs "$BACKING" "$MNT"; as_user sync "$MNT/f"\n'

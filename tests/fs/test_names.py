@@ -13,7 +13,7 @@ import pytest
 
 from libdata import blob
 from libfault import Fault
-from libmount import DAEMON, wait_until
+from libmount import wait_until
 from libposix import (
     RENAME_EXCHANGE,
     RENAME_NOREPLACE,
@@ -478,12 +478,9 @@ def test_hard_links_of_different_names(mount):
 
 
 @pytest.fixture
-def blind(mount, tool, root):
-    """A mount whose daemon may read only what the modes of its files let it: as a user's."""
-    return mount(
-        argv=[tool("setpriv"), "--bounding-set", "-dac_override,-dac_read_search", str(DAEMON)],
-        options="entry_timeout=0,attr_timeout=0",
-    )
+def blind(mount, blind_argv):
+    """A mount whose daemon may read only what the modes of its files let it."""
+    return mount("entry_timeout=0,attr_timeout=0", argv=blind_argv)
 
 
 def test_a_frame_of_mode_0_keeps_its_name(blind):

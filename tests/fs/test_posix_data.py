@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from libdata import blob
-from libmount import DAEMON, wait_until
+from libmount import wait_until
 from libposix import (
     COLLAPSE_RANGE,
     KEEP_SIZE,
@@ -79,12 +79,10 @@ def test_write_only_then_partial_overwrite(mount, kind):
     assert read_direct(file, 400_000) == expect
 
 
-def test_a_file_that_the_daemon_may_only_write(mount, tool, root):
+def test_a_file_that_the_daemon_may_only_write(mount, blind_argv):
     """As a user's daemon that of mode 0200. The rest of a page cannot be read for it: it was
     EBADF."""
-    m = mount(
-        argv=[tool("setpriv"), "--bounding-set", "-dac_override,-dac_read_search", str(DAEMON)]
-    )
+    m = mount(argv=blind_argv)
     file = m.backing / "f"
     file.write_bytes(blob(1, 10_000, "text"))
     file.chmod(0o200)
