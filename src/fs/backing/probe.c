@@ -256,6 +256,12 @@ static bool remember(const struct key *k, struct probed *result)
 	return was_plain;
 }
 
+/* True: a later change may go unnoticed. */
+static bool is_fresh(const struct stat *st)
+{
+	return backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
+}
+
 bool probe_correct(struct probes *p, const char *name, const struct stat *st,
 		   const struct probed *is)
 {
@@ -263,7 +269,7 @@ bool probe_correct(struct probes *p, const char *name, const struct stat *st,
 	struct probed result = *is;
 
 	result.corrected = true;
-	result.fresh = backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
+	result.fresh = is_fresh(st);
 	pthread_mutex_lock(&p->lock);
 	bool known = matches(&k) && k.slot->result.kind == is->kind &&
 		     k.slot->result.size == is->size;
@@ -293,16 +299,42 @@ static bool recall(struct probes *p, const struct key *k, struct probed *out)
 	return known;
 }
 
+static int probe_anew(struct probes *p, const struct task *t, const struct key *k,
+		      struct probed *out)
+{
+	const char *name = t->e->name;
+	char text[ERR_TEXT_MAX];
+
+	/* Before it is read: either a later change will show, or we know that it may not. */
+	bool fresh = is_fresh(k->st);
+	int rc = probe_steady(t, out);
+	if (backing_is_temporary(rc)) {
+		if (!t->e->silent)
+			log_err("%s: could not be read: %s", name, err_text(rc, text));
+		return rc;
+	}
+	if (rc == -EACCES && S_ISREG(k->st->st_mode)) {
+		take_unreadable(p, k, out);
+		rc = 0;
+	}
+	if (rc < 0)
+		*out = (struct probed){.kind = NODE_PLAIN};
+	out->fresh = fresh;
+	pthread_mutex_lock(&p->lock);
+	bool told = remember(k, out);
+	pthread_mutex_unlock(&p->lock);
+	if (rc < 0 && !told && !(S_ISDIR(k->st->st_mode) && rc == -ENOENT))
+		log_warn("%s: shown under its own name: %s", name, err_text(rc, text));
+	return 0;
+}
+
 int probe_get(struct probes *p, const struct backing *b, const struct probe_entry *e,
 	      struct probed *out)
 {
-	const struct stat *st = e->st;
-	const char *name = e->name;
-	struct key k = key_of(p, name, st);
-	char text[ERR_TEXT_MAX];
+	struct key k = key_of(p, e->name, e->st);
 
 	*out = (struct probed){.kind = NODE_PLAIN};
-	if (names_may_be(name, st->st_mode) == NODE_PLAIN)
+	if (names_may_be(e->name, e->st->st_mode) == NODE_PLAIN)
 		return 0;
 	if (is_empty_frame(&k)) {
 		out->kind = NODE_FRAME;
@@ -310,30 +342,6 @@ int probe_get(struct probes *p, const struct backing *b, const struct probe_entr
 	}
 	if (recall(p, &k, out))
 		return 0;
-
-	/*
-	 * Determined before it is read: either a later change will show, or we know that it may
-	 * not.
-	 */
-	bool fresh = backing_is_fresh(st->st_ctim) || backing_is_fresh(st->st_mtim);
 	struct task t = {b, e, k.suffix, out->corrected};
-	int rc = probe_steady(&t, out);
-	if (backing_is_temporary(rc)) {
-		if (!e->silent)
-			log_err("%s: could not be read: %s", name, err_text(rc, text));
-		return rc;
-	}
-	if (rc == -EACCES && S_ISREG(st->st_mode)) {
-		take_unreadable(p, &k, out);
-		rc = 0;
-	}
-	if (rc < 0)
-		*out = (struct probed){.kind = NODE_PLAIN};
-	out->fresh = fresh;
-	pthread_mutex_lock(&p->lock);
-	bool told = remember(&k, out);
-	pthread_mutex_unlock(&p->lock);
-	if (rc < 0 && !told && !(S_ISDIR(st->st_mode) && rc == -ENOENT))
-		log_warn("%s: shown under its own name: %s", name, err_text(rc, text));
-	return 0;
+	return probe_anew(p, &t, &k, out);
 }
