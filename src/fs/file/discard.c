@@ -74,28 +74,33 @@ void file_discard(struct file *f)
 	leave_sealed(f);
 }
 
+/* The gate is held alone, and nothing is FLUSHING, as the file is on no list. */
+static void discard_gated(struct file *f)
+{
+	pthread_mutex_lock(&f->inode->lock);
+	pthread_rwlock_wrlock(&f->lock);
+	uint64_t old = frame_size(f->frame);
+	discard(f);
+	uint64_t size = frame_size(f->frame);
+	notify_changed(f->fs->notify, f->inode, size > old ? size : 0);
+	pthread_rwlock_unlock(&f->lock);
+	pthread_mutex_unlock(&f->inode->lock);
+}
+
 void file_take_back(struct file *f, bool theirs)
 {
 	file_enter_alone(f);
 	bool changed = f->dirty.dirty.count || frame_dirty(f->frame);
 	/* Only what an application has changed is on the list of files to commit. */
-	bool asked = changed && !uncommitted_is_idle(f);
-	uint64_t old = frame_size(f->frame);
+	bool ours = changed && uncommitted_is_idle(f);
 	pthread_rwlock_unlock(&f->lock);
-	if (!asked && changed && !theirs)
+	if (ours && !theirs)
 		times_committed(f->inode, f->fd); /* our writes changed the mtime */
-	if (!asked)
+	if (ours || !changed)
 		times_release(f->inode, f->fd);
-	if (!changed || asked) {
-		pthread_rwlock_unlock(&f->gate);
-		return;
-	}
-	pthread_mutex_lock(&f->inode->lock);
-	pthread_rwlock_wrlock(&f->lock); /* nothing is FLUSHING: the file is on no list */
-	discard(f);
-	uint64_t size = frame_size(f->frame);
-	notify_changed(f->fs->notify, f->inode, size > old ? size : 0);
-	leave_sealed(f);
+	if (ours)
+		discard_gated(f);
+	pthread_rwlock_unlock(&f->gate);
 }
 
 /* True: the caller, who is about to close the file, is its only user. Sealed. */
