@@ -441,6 +441,25 @@ def test_all_of_a_log_is_written_anew_after_a_line_came_behind_it(mount):
     assert read_direct(path, len(new)) == new
 
 
+def test_the_bytes_of_a_log_are_for_no_other_file(mount):
+    """It says of its chunk what the log says of its own, and has other bytes."""
+    m = mount("commit=1000")
+    m.allow("corrupt")
+    path, other = m.mnt / "log", m.mnt / "other"
+    path.write_bytes(blob(5, 30_000, "text"))
+    with open(path, "ab", buffering=0) as f:
+        f.write(b"a line\n")
+    frame = bytearray(m.stored("log").read_bytes())
+    chunk = libblosc.open_frame(m.stored("log")).get_chunk(0)
+    frame[frame.index(chunk) + len(chunk) // 2] ^= 1
+    m.stored("other").write_bytes(frame)
+    fd = os.open(other, os.O_RDWR | os.O_DIRECT)  # each write is a request
+    refused = error_of(os.pwrite, fd, b"a line\n", 30_007)
+    os.close(fd)
+    assert refused == "EIO"
+    assert m.stored("other").read_bytes() == frame
+
+
 @pytest.fixture
 def stored_slowly(faulty):
     """A log whose last line has been stored, and a file that waits on its way to the disk from now
@@ -501,6 +520,25 @@ def test_the_old_bytes_of_a_chunk_that_gets_longer(mount):
         data = (data + bytes(20_000))[:cut]
         assert read_direct(path, len(data)) == data
     os.close(fd)
+    m.remount()
+    assert path.read_bytes() == data
+    m.unmount()
+    assert libblosc.chunk_bytes(libblosc.open_frame(m.stored("f"))) == data
+
+
+def test_a_chunk_gets_zeros_at_its_end_and_other_bytes_before(mount):
+    """Nothing was written to the block that gets longer, and it is not the only one."""
+    m = mount("codec=zstd,blocksize=16K,commit=3600")
+    path, data = m.mnt / "f", bytearray(blob(6, 50_000, "text"))
+    path.write_bytes(data)
+    m.remount("codec=zstd,blocksize=16K,commit=3600")
+    fd = os.open(path, os.O_RDWR)
+    os.pwrite(fd, b"changed", 100)
+    data[100:107] = b"changed"
+    os.ftruncate(fd, 60_000)
+    data += bytes(10_000)
+    os.close(fd)
+    assert read_direct(path, len(data)) == data
     m.remount()
     assert path.read_bytes() == data
     m.unmount()
