@@ -68,7 +68,8 @@ static void fill_end(const struct chunk *base, struct workspace *ws)
 
 /*
  * Completes, in ws->plain, the block whose bytes are `at`; pages have some or all of them. *kept:
- * it is the last block of the stored chunk, and has only grown: the kernel sends whole pages.
+ * it is the last block of the stored chunk, and begins with its old bytes: the kernel sends whole
+ * pages.
  */
 static int fill_block(const struct dirty_chunk *c, const struct chunk *base, struct workspace *ws,
 		      struct extent at, bool *kept)
@@ -77,9 +78,10 @@ static int fill_block(const struct dirty_chunk *c, const struct chunk *base, str
 
 	if (b < base->nblocks && !pages_cover(&c->pages, at.off, at.off + at.len)) {
 		TRY(decode_run(base, ws, (struct run){b, 1}));
-		struct view old = view_of(ws->plain.p + at.off, base->nbytes - at.off);
-		if (b + 1 == base->nblocks)
-			*kept = old.n < at.len && pages_agree(&c->pages, at.off, old);
+		if (b + 1 == base->nblocks) {
+			struct view old = view_of(ws->plain.p + at.off, base->nbytes - at.off);
+			*kept = pages_agree(&c->pages, at.off, old);
+		}
 	}
 	pages_overlay(&c->pages, at.off, span_of(ws->plain.p + at.off, at.len));
 	return 0;
