@@ -320,6 +320,13 @@ def test_a_backslash_in_the_name_of_a_mount(mount):
     (m.mnt / "f").write_text("x")
 
 
+def test_a_backing_directory_with_a_comma_and_a_backslash(mount, work):
+    """Its name is that of the mount, and ends no option, nor does it begin one."""
+    m = mount(backing=work / "a,b\\c,d\\")
+    assert run("findmnt", "-no", "SOURCE", m.mnt) == f"{m.backing}\n"
+    (m.mnt / "f").write_text("x")
+
+
 @pytest.mark.parametrize("options, works", [("", False), ("dev,suid", True)])
 def test_devices_count_where_root_says_so(root, mount, options, works):
     """What the kernel does with any FUSE file system, and the README says."""

@@ -174,6 +174,25 @@ def test_a_signal_flushes_and_unmounts(mount, sig):
     )
 
 
+def test_a_signal_when_nobody_reads_what_it_says(dirs):
+    """Whoever read its messages through a pipe is gone: it has one more, before it flushes."""
+    backing, mnt = dirs
+    line = [DAEMON, "-f", backing, mnt, "-o", "commit=3600"]
+    with subprocess.Popen(line, stderr=subprocess.PIPE) as daemon:
+        try:
+            wait_until(lambda: b": mounted" in daemon.stderr.readline(), what="the mount")
+            fd = os.open(mnt / "f", os.O_CREAT | os.O_WRONLY)
+            os.write(fd, b"data")
+            daemon.stderr.close()
+        finally:
+            daemon.terminate()
+    assert daemon.returncode == 0
+    error_of(os.close, fd)
+    assert attempt(DAEMON, backing, mnt).returncode == 0
+    assert (mnt / "f").read_bytes() == b"data"
+    assert umount(mnt).returncode == 0
+
+
 def test_a_signal_when_something_is_mounted_over_it(mount, work):
     """What is unmounted at the mount point is then not ours: it stays, and the daemon ends. It took
     the other one away, and went on for ever."""
