@@ -428,6 +428,18 @@ def test_the_end_is_changed_and_more_comes_behind_it(mount):
     assert read_direct(path, 50_000) == data[:39_990] + b"changed and longer"
 
 
+def test_a_log_gets_a_hole_after_a_line_came_behind_it(mount):
+    m = mount("commit=1000")
+    path, data = m.mnt / "log", bytearray(blob(5, 30_000, "text"))
+    path.write_bytes(data)
+    fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+    os.pwrite(fd, b"a line\n", 30_000)
+    punch(fd, 5000, 10_000)
+    os.close(fd)
+    data[5000:15_000] = bytes(10_000)
+    assert read_direct(path, 40_000) == data + b"a line\n"
+
+
 def test_all_of_a_log_is_written_anew_after_a_line_came_behind_it(mount):
     m = mount("chunksize=64K,commit=1000")
     path, new = m.mnt / "log", blob(6, 64 << 10, "text")
@@ -461,10 +473,13 @@ def test_the_bytes_of_a_log_are_for_no_other_file(mount):
 
 
 @pytest.fixture
-def stored_slowly(faulty):
+def stored_slowly(mount, work):
     """A log whose last line has been stored, and a file that waits on its way to the disk from now
     on, when the background commit stores it."""
-    m, fault = faulty("commit=0.3,intent=0")
+    m = mount("commit=0.3,intent=0", start=False)
+    fault = Fault(m, work / "fault")
+    m.argv = ["env", "MALLOC_PERTURB_=85", *m.argv]  # no memory is zeroed by chance
+    m.start()
     path, data = m.mnt / "log", bytearray(blob(5, 30_000, "text"))
     path.write_bytes(data)
     with open(path, "ab", buffering=0) as f:
@@ -500,6 +515,45 @@ def test_what_lies_before_a_line_is_changed_while_that_is_stored_in_vain(stored_
     m.expect_log("background commit: No space left")
 
 
+def begin_new_chunk(fault, fd, data):
+    """Its first bytes are on their way to the disk by the end of this. Returns where it begins."""
+    place = 4 * MiB
+    data += bytes(place + 20_006 - len(data))
+    os.ftruncate(fd, len(data))
+    os.pwrite(fd, b"new" * 1000, place)
+    data[place : place + 3000] = b"new" * 1000
+    wait_until(fault.came, what="the write of the chunk")
+    return place
+
+
+def test_a_new_chunk_is_changed_while_it_is_stored(stored_slowly):
+    _, fault, fd, data = stored_slowly
+    place = begin_new_chunk(fault, fd, data)
+    os.pwrite(fd, b"changed", place)
+    data[place : place + 7] = b"changed"
+
+
+def test_the_end_of_a_new_chunk_comes_while_that_is_stored_in_vain(stored_slowly):
+    m, fault, fd, data = stored_slowly
+    place = begin_new_chunk(fault, fd, data)
+    os.pwrite(fd, b"behind", place + 20_000)
+    data[place + 20_000 :] = b"behind"
+    fault.set(1, Fault.WRITE, errno.ENOSPC, forever=1)
+    m.expect_log("background commit: No space left")
+
+
+def test_many_pages_are_stored_in_vain_while_another_is_written(stored_slowly):
+    m, fault, fd, data = stored_slowly
+    for place in range(0, 24_000, 4096):
+        os.pwrite(fd, b"first", place)
+        data[place : place + 5] = b"first"
+    wait_until(fault.came, what="the write of the chunk")
+    os.pwrite(fd, b"second", 25_000)
+    data[25_000:25_006] = b"second"
+    fault.set(1, Fault.WRITE, errno.ENOSPC, forever=1)
+    m.expect_log("background commit: No space left")
+
+
 def test_the_old_bytes_of_a_chunk_that_gets_longer(mount):
     """They are read, overwritten, and cut, while what is behind them has not been stored yet."""
     m = mount("codec=zstd,filter=shuffle,typesize=8,blocksize=16K,commit=3600")
@@ -526,15 +580,29 @@ def test_the_old_bytes_of_a_chunk_that_gets_longer(mount):
     assert libblosc.chunk_bytes(libblosc.open_frame(m.stored("f"))) == data
 
 
-def test_a_chunk_gets_zeros_at_its_end_and_other_bytes_before(mount):
-    """Nothing was written to the block that gets longer, and it is not the only one."""
+def patch_another(m):
+    """Leaves its bytes in the buffers in which chunks are put together."""
+    with open(m.mnt / "another", "wb") as f:
+        f.write(b"another's" * 30_000)
+    fd = os.open(m.mnt / "another", os.O_RDWR)
+    for place in range(0, 270_000, 10_000):
+        os.pwrite(fd, b"changed", place)
+    os.close(fd)
+
+
+@pytest.mark.parametrize("changes", [1, 4])
+def test_a_chunk_gets_zeros_at_its_end_and_other_bytes_before(mount, changes):
+    """Nothing is written to the block that gets longer, of four. If that is the only one without
+    other bytes, the chunk is encoded as a whole."""
     m = mount("codec=zstd,blocksize=16K,commit=3600")
     path, data = m.mnt / "f", bytearray(blob(6, 50_000, "text"))
     path.write_bytes(data)
     m.remount("codec=zstd,blocksize=16K,commit=3600")
+    patch_another(m)
     fd = os.open(path, os.O_RDWR)
-    os.pwrite(fd, b"changed", 100)
-    data[100:107] = b"changed"
+    for place in range(100, 12_000 * changes, 12_000):
+        os.pwrite(fd, b"changed", place)
+        data[place : place + 7] = b"changed"
     os.ftruncate(fd, 60_000)
     data += bytes(10_000)
     os.close(fd)
@@ -543,6 +611,17 @@ def test_a_chunk_gets_zeros_at_its_end_and_other_bytes_before(mount):
     assert path.read_bytes() == data
     m.unmount()
     assert libblosc.chunk_bytes(libblosc.open_frame(m.stored("f"))) == data
+
+
+def test_zeros_at_the_end_of_a_new_chunk(mount):
+    """They were never written."""
+    m = mount("commit=3600")
+    patch_another(m)
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR | os.O_DIRECT)
+    os.pwrite(fd, b"new" * 1000, 0)
+    os.ftruncate(fd, 60_000)
+    os.close(fd)
+    assert read_direct(m.mnt / "f", 60_000) == b"new" * 1000 + bytes(57_000)
 
 
 @pytest.mark.parametrize("first", [0, 5_536])
