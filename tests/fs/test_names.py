@@ -124,6 +124,20 @@ def test_lock_sidecars_are_hidden(mount):
     assert error_of(os.stat, m.mnt / ".b2lock") == "ENOENT"
 
 
+def test_a_plain_file_has_no_sidecar(mount):
+    """What has the name of one stays where it is, whatever happens to the file."""
+    m = mount(start=False)
+    for name in "abc":
+        (m.backing / name).write_bytes(b"plain")
+        (m.backing / f"{name}.b2lock").write_bytes(b"another program's")
+    m.start()
+    (m.mnt / "new").write_bytes(DATA)
+    os.unlink(m.mnt / "a")
+    os.rename(m.mnt / "new", m.mnt / "b")
+    os.rename(m.mnt / "c", m.mnt / "d")
+    assert sorted(os.listdir(m.backing)) == ["a.b2lock", "b.b2frame", "b.b2lock", "c.b2lock", "d"]
+
+
 def test_unfinished_files_of_tools_are_hidden(mount):
     m = mount()
     draft, link = ".cframe-0123456789abcdef", ".cframe-123456789abcdef0"
@@ -337,6 +351,24 @@ def test_a_frame_meets_what_has_come_since(mount, seconds, suffix, flags):
         assert len(os.listdir(m.backing)) == (2 if flags else 1)
         m.remount()
         assert (m.mnt / "target").read_bytes() == (b"old" if flags else DATA)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_a_new_file_meets_a_frame_that_has_come_since(mount, exclusive):
+    """The kernel takes the name for free, and so do we for a moment: hence several times."""
+    m = mount()
+    old = frame(m, "old.b2frame", b"old")
+    for n in range(10):
+        path, came = m.mnt / f"new{n}", m.work / "came"
+        shutil.copy(old, came)
+        assert not os.path.exists(path)
+        os.rename(came, m.stored(path.name))
+        if exclusive:
+            assert error_of(os.open, path, os.O_CREAT | os.O_EXCL | os.O_RDWR) == "EEXIST"
+        else:
+            with open(os.open(path, os.O_CREAT | os.O_RDWR), "rb") as f:
+                assert f.read() == b"old"
+    assert {name.rpartition(".")[2] for name in os.listdir(m.backing)} == {"b2frame"}
 
 
 def test_a_name_that_was_missing_in_a_directory_that_is_gone(mount):
