@@ -284,6 +284,9 @@ def test_a_damaged_chunk_costs_only_what_was_written_to_it(mount, kind):
     assert error_of(os.fsync, fds[0]) == "EIO"
     m.expect_log(r"f.b2frame: what was written to chunk \d is lost")
     assert error_of(os.fsync, fds[0]) is None, "told twice"
+    late = os.open(path, os.O_RDWR)
+    assert error_of(os.fsync, late) is None, "a handle of later was told"
+    os.close(late)
     assert error_of(os.fsync, fds[1]) == "EIO", "the other handle was not told"
     assert error_of(os.fsync, fds[1]) is None
     for fd in fds:

@@ -109,22 +109,33 @@ def aside(new, old):
     os.rename(new, old)
 
 
-@pytest.mark.parametrize("known", [os.stat, Path.read_bytes], ids=["looked up", "read"])
+def open_writable(path):
+    return open(path, "r+b", buffering=0)
+
+
+@pytest.mark.parametrize(
+    "known", [os.stat, Path.read_bytes, open_writable], ids=["looked up", "read", "open"]
+)
 @pytest.mark.parametrize("put", [os.rename, aside], ids=["over", "aside"])
-@pytest.mark.parametrize("change", [False, True], ids=["read", "write"])
+@pytest.mark.parametrize("change", ["read", "write", "cut"])
 def test_who_opens_a_replaced_file_gets_the_new_one(mount, blosc2, known, put, change):
     """Though the kernel believes in the old one for a minute."""
     m = mount("chunksize=64K,entry_timeout=60,attr_timeout=60")
     old, new = (blob(seed, CHUNK + seed, "text") for seed in (1, 2))
     make_frame(blosc2, m.stored("f"), old)
     make_frame(blosc2, m.backing / "other", new)
-    known(m.mnt / "f")
+    was = known(m.mnt / "f")
     put(m.backing / "other", m.stored("f"))
-    if change:
+    if change == "write":
         with open(m.mnt / "f", "r+b") as f:
             f.write(b"begin")
         new = b"begin" + new[5:]
+    elif change == "cut":
+        os.truncate(m.mnt / "f", 100)
+        new = new[:100]
     assert (m.mnt / "f").read_bytes() == new
+    if known is open_writable:
+        was.close()
     m.unmount()
     assert blosc2.open(str(m.stored("f")))[:] == new
 

@@ -659,3 +659,14 @@ def test_memory_of_many_open_files(mount):
         os.close(fd)
     wait_until(lambda: resident(m) < 20 * MiB)
     m.unmount()
+
+
+@pytest.mark.release
+def test_memory_of_what_lines_were_appended_to(mount):
+    """The bytes of short chunks alone are kept for the next line."""
+    m = mount("dirty_max=32M,cache=1M,chunksize=6M,blocksize=6M,commit=0.5")
+    for k in range(6):
+        (m.mnt / f"f{k}").write_bytes(blob(k, 5 * MiB, "text"))
+        with open(m.mnt / f"f{k}", "ab", buffering=0) as f:
+            f.write(b"a line\n")
+    wait_until(lambda: resident(m) < 20 * MiB)
