@@ -337,7 +337,7 @@ void dirty_free_stored(struct file *f, struct dirty_chunk *c)
 {
 	struct recall_key key = {f->cache_owner, frame_stored_sum(f->frame, c->n)};
 
-	if (c->whole && c->kept.n && c->bytes.n == c->len && key.sum)
+	if (c->kept.n && c->bytes.n == c->len && key.sum)
 		recall_give(&f->fs->recall, key, &c->bytes);
 	dirty_free(f, c);
 }
