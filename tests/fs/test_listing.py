@@ -1,11 +1,14 @@
 """The kernel keeps listings of directories for a while, and shows every change of them at once if
 it was made through the mount, and soon if another program made it."""
 
+import contextlib
+import errno
 import os
 import shutil
 
 import pytest
 
+from libfault import Fault
 from libmount import wait_until
 from libstats import Moved
 
@@ -135,3 +138,23 @@ def test_without_timeouts_a_directory_that_stays_open_shows_changes_at_once(moun
     os.rename(m.stored(NAMES[0]), m.stored("moved"))
     assert sorted(os.listdir(fd)) == NAMES[1:] + ["moved"]
     os.close(fd)
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ESTALE])
+def test_no_failure_hides_an_open_file(mount, work, error):
+    """Its attributes come from its descriptor. Of several, since the kernel asks once more for what
+    follows the last name."""
+    m = mount("entry_timeout=0,attr_timeout=0", start=False)
+    fault = Fault(m, work / "control")
+    m.allow("could not be read").start()
+    with contextlib.ExitStack() as stack:
+        for name in "abc":
+            stack.enter_context(open(m.mnt / name, "wb", buffering=0)).write(b"open")
+        for n in range(1, 60):
+            with os.scandir(m.mnt) as entries:
+                fault.set(n, Fault.STAT | Fault.OPEN, error)
+                assert sorted(entry.name for entry in entries) == ["a", "b", "c"], n
+                fault.stop()
+            if not fault.came():
+                break
+    assert n > 3 and not fault.came()

@@ -181,9 +181,7 @@ static bool put_looked_up(struct listing *l, struct entry *e, off_t next)
 	struct fuse_entry_param p;
 
 	int rc = ops_enter(l->fs, l->inode, e, &p);
-	if (rc == -ENOENT || rc == -ESTALE)
-		return true; /* gone meanwhile */
-	if (rc < 0) /* no memory, for example: a lookup will report it */
+	if (rc < 0) /* a lookup will report it; even -ESTALE does not prove that it is gone */
 		return put_found(l, e, next);
 	if (put_entry(l, e->shown, &p, next))
 		return true;
