@@ -1,6 +1,7 @@
 """cframefs --recompress: all files get as small as they can, without a mount, and nothing else
 about them changes."""
 
+import errno
 import os
 import random
 import re
@@ -12,6 +13,7 @@ import pytest
 
 from libblosc import chunk_bytes, open_frame
 from libdata import blob
+from libfault import Fault, preloaded
 from libintent import SLOW, crash, log_of, made, patch, records
 from libmount import DAEMON, SLOWNESS, is_mounted, wait_until
 from libprogram import attempt, one_line_refusal
@@ -148,6 +150,24 @@ def test_what_it_does_not_reach_is_said(mount):
     got = attempt(DAEMON, "--recompress", m.backing)
     assert got.returncode == 1 and "not looked at: too many directories" in got.stderr, got
     assert TOTALS.fullmatch(got.stdout)[1] == "1"
+
+
+def test_a_listing_that_breaks_off_is_said(mount, work):
+    """By whichever of its calls: the files after it were not looked at."""
+    m = mount(OPTIONS)
+    for name in "abc":
+        (m.mnt / name).write_bytes(b"short")
+    m.unmount()
+    fault = Fault(m, work / "control")
+    command = [DAEMON, "--recompress", m.backing]
+    run = preloaded("fault_inject", command, FAULT_INJECT=work / "control")
+    for n in range(1, 30):
+        fault.set(n, Fault.LIST, errno.EIO)
+        got = attempt(*run)
+        if not fault.came():
+            break
+        assert got.returncode == 1 and "not looked at: Input/output error" in got.stderr, (n, got)
+    assert n > 4 and not fault.came() and got.returncode == 0
 
 
 def test_not_on_a_mount_point(mount):

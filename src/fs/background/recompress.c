@@ -323,13 +323,15 @@ static bool look_in(struct recompress *r, const struct folder *in, const char *n
 		tell_unseen(r, name, strerror(errno));
 		return true;
 	}
-	while (go_on && (d = readdir(list))) {
+	while (go_on && (errno = 0, d = readdir(list))) {
 		bool is_dir = d->d_type == DT_DIR || d->d_type == DT_UNKNOWN;
 		if (names_is_dots(d->d_name))
 			continue;
 		if (is_dir || suffix_of(d->d_name, &stem) == SUFFIX_FRAME)
 			go_on = look_at(r, in, d->d_name);
 	}
+	if (go_on && errno)
+		tell_unseen(r, name, strerror(errno));
 	closedir(list);
 	return go_on;
 }
