@@ -14,6 +14,8 @@
 
 int fd_judge(unsigned *interrupted)
 {
+	if (errno == EBADMSG) /* by which a disk's file system tells of its own checksums */
+		return -EIO;
 	if (errno != EINTR)
 		return -errno;
 	return ++*interrupted < INTERRUPTED_MOST ? 0 : -EIO;

@@ -17,7 +17,8 @@ NODISCARD int fd_pwrite(int fd, uint64_t at, struct view src);
 
 /*
  * Called after a failed system call, with errno still set. Returns 0 if a signal interrupted it and
- * it should be retried, counting retries in *interrupted; otherwise the negative errno.
+ * it should be retried, counting retries in *interrupted; otherwise the negative errno, or -EIO for
+ * -EBADMSG, which has a meaning here (err.h).
  */
 NODISCARD int fd_judge(unsigned *interrupted);
 

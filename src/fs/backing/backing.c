@@ -132,17 +132,22 @@ bool backing_is_fresh(struct timespec stamp)
 bool backing_is_temporary(int rc)
 {
 	switch (-rc) {
-	case EIO:
-	case EINTR:
-	case ENOMEM:
-	case EMFILE:
-	case ENFILE:
-	case EAGAIN: /* another program holds a lease on it */
-	case ESTALE: /* its server has started anew ... */
-	case ETIMEDOUT: /* ... or does not answer */
-		return true;
-	default:
+	case 0:
+	case ENOENT: /* there is no such name, and maybe cannot be ... */
+	case ENAMETOOLONG:
+	case EINVAL:
+	case EILSEQ:
+	case ENOTDIR: /* ... or it is that of something else ... */
+	case EISDIR:
+	case ELOOP:
+	case ENXIO:
+	case ENODEV:
+	case EACCES: /* ... which we may not use */
+	case EPERM:
+	case EROFS:
 		return false;
+	default:
+		return rc < 0;
 	}
 }
 

@@ -96,7 +96,10 @@ static inline bool same_time(struct timespec a, struct timespec b)
 #define BACKING_STEP_NS (50 * CLOCK_MS)
 bool backing_is_fresh(struct timespec stamp);
 
-/* True: this error says nothing about the file, and the next attempt may succeed. */
+/*
+ * True: this error of a call with a name says nothing about what has the name, and the next attempt
+ * may succeed. So do all that are not known to.
+ */
 bool backing_is_temporary(int rc);
 
 /*

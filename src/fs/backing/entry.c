@@ -73,9 +73,15 @@ static bool is_absent(int dirfd, const char *name)
 	return fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT;
 }
 
+/* True: there is no entry of that name, or cannot be. No other error proves that. */
+static bool is_no_name(int rc)
+{
+	return rc == -ENOENT || rc == -ENAMETOOLONG || rc == -EINVAL || rc == -EILSEQ;
+}
+
 /*
- * 1: the entry is not plain, and gets the name that it claims. 0: it is shown under its own name. A
- * temporary error: not known.
+ * 1: the entry is not plain, and gets the name that it claims. 0: it is shown under its own name.
+ * An error: not known.
  */
 static int owns_claim(const struct finder *f, int dirfd, const struct entry *e)
 {
@@ -88,7 +94,7 @@ static int owns_claim(const struct finder *f, int dirfd, const struct entry *e)
 		return 1; /* only a file with exactly that name takes precedence over this suffix */
 	int rc = entry_find(f, dirfd, claim, &owner);
 	if (rc < 0)
-		return backing_is_temporary(rc) ? rc : 0;
+		return is_no_name(rc) ? 0 : rc;
 	bool mine = strcmp(owner.backing, e->backing) == 0;
 	entry_drop(&owner);
 	if (!mine && probe_tell_once(f->probes, e->backing, &e->st))

@@ -159,6 +159,8 @@ static int probe_contiguous(const struct task *t, struct probed *out)
 	struct io *io;
 
 	int rd = open_patiently(t->b, t->e);
+	if (rd == -EBADMSG || rd == -ENOTSUP) /* of fs-verity, say: it has not been read yet */
+		return -EIO;
 	TRY(rd);
 	int rc = io_file_open(&io, rd);
 	if (rc >= 0)
@@ -299,6 +301,17 @@ static bool recall(struct probes *p, const struct key *k, struct probed *out)
 	return known;
 }
 
+/*
+ * True: an entry that could not be probed for this reason is no frame, or none that we can show. No
+ * failure of a disk or a server proves that.
+ */
+static bool is_no_frame(const struct stat *st, int rc)
+{
+	if (S_ISDIR(st->st_mode) && (rc == -ENOENT || rc == -EACCES || rc == -EPERM))
+		return true; /* it has no index, or nobody knows */
+	return rc == -EBADMSG || rc == -ENOTSUP || rc == -E2BIG || rc == -EFBIG;
+}
+
 static int probe_anew(struct probes *p, const struct task *t, const struct key *k,
 		      struct probed *out)
 {
@@ -308,14 +321,14 @@ static int probe_anew(struct probes *p, const struct task *t, const struct key *
 	/* Before it is read: either a later change will show, or we know that it may not. */
 	bool fresh = is_fresh(k->st);
 	int rc = probe_steady(t, out);
-	if (backing_is_temporary(rc)) {
+	if ((rc == -EACCES || rc == -EPERM) && S_ISREG(k->st->st_mode)) {
+		take_unreadable(p, k, out);
+		rc = 0;
+	}
+	if (rc < 0 && !is_no_frame(k->st, rc)) {
 		if (!t->e->silent)
 			log_err("%s: could not be read: %s", name, err_text(rc, text));
 		return rc;
-	}
-	if (rc == -EACCES && S_ISREG(k->st->st_mode)) {
-		take_unreadable(p, k, out);
-		rc = 0;
 	}
 	if (rc < 0)
 		*out = (struct probed){.kind = NODE_PLAIN};

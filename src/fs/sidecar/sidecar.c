@@ -51,11 +51,12 @@ static uint64_t counter(int fd)
 
 /*
  * A sidecar that cannot be opened counts as none, unless the error says nothing about the file.
- * ESTALE would tell our callers that another program has written the frame.
+ * ESTALE would tell our callers that another program has written the frame, EBADMSG that it is
+ * corrupt.
  */
 static int judge_missing(int error)
 {
-	if (error == ESTALE)
+	if (error == ESTALE || error == EBADMSG)
 		return -EIO;
 	return backing_is_temporary(-error) ? -error : 0;
 }
