@@ -431,9 +431,14 @@ int openat64(int dir, const char *name, int flags, ...)
 		va_start(ap, flags);
 		mode = va_arg(ap, mode_t);
 		va_end(ap);
-		if (hit(CALL_NAME, "openat"))
+		bool hits = hit(CALL_NAME, "openat");
+		if (hits && control->how != HOW_DONE)
 			return fail();
 		int fd = REAL(openat64)(dir, name, flags, mode);
+		if (hits && fd >= 0)
+			REAL(close)(fd);
+		if (hits)
+			return fail();
 		if (flags & O_EXCL || (flags & __O_TMPFILE) == __O_TMPFILE)
 			forget(fd);
 		return fd;

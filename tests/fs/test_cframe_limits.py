@@ -116,6 +116,26 @@ def test_directories_above_that_tell_nothing_of_themselves(work):
     assert n > 4
 
 
+def test_a_call_that_is_done_but_fails_leaves_no_draft(work):
+    """On a network an answer may get lost. Nobody looks for drafts before the next run."""
+    plain, store, back = work / "plain", work / "store", work / "back"
+    plain.mkdir()
+    (plain / "a").write_bytes(DATA)
+    os.link(plain / "a", plain / "b")
+    cframe("compress", plain, store)
+    program = SimpleNamespace(argv=[CFRAME, "extract", "-C", back, store])
+    fault = Fault(program, work / "fault")
+    for n in range(1, 60):
+        fault.set(n, Fault.NAME, errno.EIO, how=Fault.DONE)
+        got = subprocess.run(program.argv, capture_output=True, timeout=60)
+        if not fault.came():
+            break
+        left = os.listdir(back) if back.exists() else []
+        assert set(left) <= {"a", "b"}, (n, fault.last(), left, got)
+        shutil.rmtree(back, ignore_errors=True)
+    assert n > 4 and got.returncode == 0
+
+
 def test_a_file_system_below_the_target(root, work):
     """The sync of the target at the end does not reach it."""
     plain, store, back = work / "plain", work / "store", work / "back"

@@ -99,11 +99,14 @@ static int draft_name(struct draft *d, int dir, const char *end)
 	return 0;
 }
 
+/* On a network the answer may get lost, and with it that a draft was made. */
 static int draft_made(struct draft *d, int rc)
 {
 	if (rc >= 0)
 		return 0;
 	rc = -errno;
+	if (rc != -EEXIST)
+		(void)unlinkat(d->dir, d->name, 0);
 	atomic_store(&d->live->used, false);
 	return rc;
 }
