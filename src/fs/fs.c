@@ -8,6 +8,7 @@
 #include "fs/fit.h"
 #include "fs/intent/replay.h"
 #include "fs/ops/ops.h"
+#include "fs/session/stopper.h"
 #include "fs/workspace.h"
 
 #include <assert.h>
@@ -36,15 +37,17 @@ void fs_init(struct fs *fs, const struct options *o)
 
 static int lock_backing(struct fs *fs)
 {
+	const char *who = fs->opt.read_only ? "another cframefs that writes" : "another cframefs";
 	struct holder h;
 
-	int rc = claim_take(&fs->backing, fs->opt.read_only, &h);
-	const char *at = h.elsewhere ? " on another machine, '" : " at '";
-	if (rc == -EBUSY)
-		log_err("backing directory '%s': another cframefs %shas %s mounted%s%s%s",
-			fs->opt.backing, fs->opt.read_only ? "that writes " : "", h.has,
-			h.at[0] ? at : "", h.at, h.at[0] ? "'" : "");
-	return rc;
+	int rc = claim_take(&fs->backing, fs->opt.read_only, stopper_is_asked, &h);
+	if (rc == -EBUSY && h.at[0])
+		log_err("backing directory '%s': %s has %s mounted %s '%s'", fs->opt.backing, who,
+			h.has, h.elsewhere ? "on another machine," : "at", h.at);
+	else if (rc == -EBUSY || rc == -EINTR)
+		log_err("backing directory '%s': %s uses %s%s", fs->opt.backing, who, h.has,
+			rc == -EINTR ? "; a signal has ended the wait for that" : "");
+	return rc == -EINTR ? -EBUSY : rc;
 }
 
 static int open_parts(struct fs *fs)

@@ -176,17 +176,39 @@ def test_not_on_a_mount_point(mount):
     one_line_refusal(attempt(DAEMON, "--recompress", m.mnt), "its frames are in BACKING")
 
 
+def stopped(m):
+    """One that has the directory, and does not go on."""
+    run = begin(m)
+    locked = f":{os.stat(m.backing).st_ino} "
+    with open("/proc/locks", encoding="ascii") as locks:
+        wait_until(lambda: locks.seek(0) == 0 and locked in locks.read(), 60, "its lock")
+    run.send_signal(signal.SIGSTOP)
+    return run
+
+
+@pytest.mark.parametrize("what", [["--recompress"], ["-f"]], ids=["recompress", "daemon"])
+def test_one_that_waits_for_another_can_be_ended(mount, what):
+    m = mount(OPTIONS)
+    (m.mnt / "f").write_bytes(blob(11, 6_000_000, "text"))
+    m.unmount()
+    run = stopped(m)
+    where = [m.backing] if what == ["--recompress"] else [m.backing, m.mnt]
+    other = subprocess.Popen([DAEMON, *what, *where], stdout=-1, stderr=-1, text=True)
+    assert "waiting for another" in other.stderr.readline()
+    other.send_signal(signal.SIGINT)
+    out, err = other.communicate(timeout=10 * SLOWNESS)
+    assert (other.returncode, out) == (1, "") and "another cframefs uses it; a signal" in err, err
+    run.kill()
+    run.communicate()
+
+
 def test_not_beside_a_daemon(mount, work):
     """It would not know what the daemon is about to write; nor does one start beside it."""
     m = mount(OPTIONS)
     one_line_refusal(attempt(DAEMON, "--recompress", m.backing), "has it mounted", str(m.mnt))
     (m.mnt / "f").write_bytes(blob(11, 6_000_000, "text"))
     m.unmount()
-    run = begin(m)
-    locked = f":{os.stat(m.backing).st_ino} "
-    with open("/proc/locks", encoding="ascii") as locks:
-        wait_until(lambda: locks.seek(0) == 0 and locked in locks.read(), 60, "its lock")
-    run.send_signal(signal.SIGSTOP)
+    run = stopped(m)
     other = subprocess.Popen([DAEMON, m.backing, m.mnt], stderr=subprocess.PIPE)
     time.sleep(0.5)
     assert other.poll() is None and not is_mounted(m.mnt)  # it waits

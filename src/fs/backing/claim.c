@@ -329,7 +329,7 @@ static enum staying judge(const struct obstacle *o, char at[static PATH_MAX])
 #define SAYS 10   /* tries after which the wait is logged */
 #define UNSURE 50 /* tries for a daemon to notice that its mount is gone */
 
-int claim_take(struct backing *b, bool shared, struct holder *h)
+int claim_take(struct backing *b, bool shared, bool (*stop)(void), struct holder *h)
 {
 	struct obstacle o;
 
@@ -347,6 +347,8 @@ int claim_take(struct backing *b, bool shared, struct holder *h)
 		if (is == STAYS || (is == SEEMS_TO_STAY && i >= UNSURE))
 			return -EBUSY;
 		h->at[0] = 0;
+		if (stop())
+			return -EINTR;
 		if (i == SAYS)
 			log_info("waiting for another cframefs to finish with the directory");
 		clock_sleep(PAUSE_NS);

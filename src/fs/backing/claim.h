@@ -26,9 +26,9 @@ struct holder {
  * Claims the directory; `shared`: to read only. backing_close gives it up. -EBUSY: another daemon
  * uses it. That is reported at once if the other's mount is there, and names the directory (if not,
  * or if it is on another machine, in 5 seconds); one that was just unmounted, or asked to end, may
- * still be writing, and is given up to half a minute.
+ * still be writing, and is given up to half a minute. -EINTR: meanwhile `stop` has returned true.
  */
-NODISCARD int claim_take(struct backing *b, bool shared, struct holder *h);
+NODISCARD int claim_take(struct backing *b, bool shared, bool (*stop)(void), struct holder *h);
 
 /* Tells other daemons, in the marks, that own_dev is known and the mount answers. */
 void claim_tell_mount(const struct backing *b);
