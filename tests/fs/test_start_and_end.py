@@ -193,6 +193,18 @@ def test_a_signal_when_nobody_reads_what_it_says(dirs):
     assert umount(mnt).returncode == 0
 
 
+def test_a_hangup_that_it_was_started_to_ignore(mount, tool):
+    m = mount(start=False)
+    m.argv = [tool("nohup"), *m.argv]
+    m.start()
+    m.proc.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    (m.mnt / "f").write_bytes(b"data")
+    assert m.running() and is_mounted(m.mnt)
+    m.terminate()
+    assert not is_mounted(m.mnt)
+
+
 def test_a_signal_when_something_is_mounted_over_it(mount, work):
     """What is unmounted at the mount point is then not ours: it stays, and the daemon ends. It took
     the other one away, and went on for ever."""

@@ -17,24 +17,30 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+static bool is_ignored(int sig)
+{
+	struct sigaction act;
+	return sigaction(sig, NULL, &act) == 0 && act.sa_handler == SIG_IGN;
+}
+
 void stopper_signals(sigset_t *set)
 {
 	sigemptyset(set);
 	sigaddset(set, SIGTERM);
 	sigaddset(set, SIGINT);
-	sigaddset(set, SIGHUP);
+	if (!is_ignored(SIGHUP))
+		sigaddset(set, SIGHUP);
 }
 
 bool stopper_is_asked(void)
 {
 	sigset_t pending, ending;
-	struct sigaction act;
 
 	stopper_signals(&ending);
 	sigpending(&pending);
 	for (int sig = 1; sig < NSIG; sig++)
 		if (sigismember(&ending, sig) == 1 && sigismember(&pending, sig) == 1 &&
-		    sigaction(sig, NULL, &act) == 0 && act.sa_handler != SIG_IGN)
+		    !is_ignored(sig))
 			return true;
 	return false;
 }

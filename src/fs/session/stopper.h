@@ -21,7 +21,10 @@ struct stopper {
 	pthread_t thread, main;
 };
 
-/* The signals that end a mount. The caller blocks them before the first thread starts. */
+/*
+ * The signals that end a mount. SIGHUP does not if it was ignored at the start, as by nohup(1). The
+ * caller blocks them before the first thread starts.
+ */
 void stopper_signals(sigset_t *set);
 
 /*
