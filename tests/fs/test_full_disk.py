@@ -140,6 +140,53 @@ def test_a_file_is_written_anew_in_less_room_than_a_batch_takes(small, kind, wri
     assert not failed
 
 
+def copy(source, target, size):
+    done = 0
+    while done < size:
+        done += os.copy_file_range(source, target, size - done, done, done)
+
+
+@pytest.mark.parametrize("small", ["chunksize=64K,intent=0"], ids=["chunks"], indirect=True)
+def test_a_file_is_copied_over_another_in_less_room_than_it_takes(small):
+    """Chunk by chunk, as they are stored. What the first ones replace is room for the others. The
+    very last bytes may be those that the root lacks which would free it: rarely, not mostly."""
+    m, size = small, 2 << 20
+    old, new = blob(1, size, "noise"), blob(2, size, "noise")
+    source, target = (os.open(m.mnt / n, os.O_CREAT | os.O_RDWR) for n in ("source", "target"))
+    put(source, new)
+    os.fsync(source)
+    failed = []
+    for room in range(180, 480, 12):
+        put(target, old)
+        os.fsync(target)
+        fill(m, room << 10)
+        told = [outcome(copy, source, target, size), outcome(os.fsync, target)]
+        os.unlink(m.backing / "filler")
+        if any(told):
+            failed.append((room, told))
+        else:
+            assert read_direct(m.mnt / "target", size + 1) == new
+    os.close(source)
+    os.close(target)
+    assert len(failed) <= 3, failed
+
+
+@pytest.mark.parametrize("small", ["chunksize=64K,intent=0"], ids=["chunks"], indirect=True)
+def test_a_copy_that_does_not_fit_is_told_where_it_ends(small):
+    m, size = small, 4 << 20
+    new = blob(2, size, "noise")
+    source, target = (os.open(m.mnt / n, os.O_CREAT | os.O_RDWR) for n in ("source", "target"))
+    put(source, new)
+    os.fsync(source)
+    fill(m, 1 << 20)
+    told = outcome(copy, source, target, size)
+    os.close(source)
+    os.close(target)
+    assert told == "ENOSPC"
+    got = read_direct(m.mnt / "target", size)
+    assert len(got) >= 512 << 10 and new.startswith(got)
+
+
 @pytest.mark.parametrize("small", ["chunksize=64K,intent=0"], ids=["chunks"], indirect=True)
 def test_what_was_kept_for_roots_is_given_back_without_cutting_the_file(small):
     """What lies in it beyond the last root may be needed by an older one, or be somebody else's."""

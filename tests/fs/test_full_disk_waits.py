@@ -191,14 +191,19 @@ def test_what_another_program_writes_while_a_file_waits(small):
 def test_the_room_of_a_removed_file_is_there_at_once(small):
     """Though the kernel tells of its last close, and forgets it, after unlink has returned."""
     m, noise = small, blob(8, 1 << 20, "noise")
-    for _ in range(10):
+    (m.mnt / "source").write_bytes(noise)
+    for turn in range(10):
         fd = os.open(m.mnt / "big", os.O_CREAT | os.O_WRONLY)
         while error_of(os.write, fd, noise) is None and error_of(os.fsync, fd) is None:
             pass
         error_of(os.close, fd)
         (m.mnt / "big").read_bytes()
         (m.mnt / "big").unlink()
-        (m.mnt / "after").write_bytes(noise * 3)
+        if turn % 2:
+            (m.mnt / "after").write_bytes(noise * 3)
+        else:
+            with open(m.mnt / "source", "rb") as source, open(m.mnt / "after", "wb") as f:
+                assert os.copy_file_range(source.fileno(), f.fileno(), len(noise)) == len(noise)
         (m.mnt / "after").unlink()
 
 

@@ -2,11 +2,13 @@
 
 #include "fs/dirty/flush.h"
 #include "fs/file/alone.h"
+#include "fs/file/commit.h"
 #include "fs/file/share.h"
 #include "fs/file/sync.h"
 #include "fs/file/write_impl.h"
 #include "fs/inode/caps.h"
 #include "fs/read/read.h"
+#include "fs/room.h"
 #include "fs/workspace.h"
 
 /*
@@ -254,17 +256,35 @@ static int put_in_budget(struct file *f, const struct raw_chunk *c)
 }
 
 /*
+ * As file_drain does it on a full disk: frees what earlier chunks of the copy have replaced. True:
+ * once per chunk, if it worked.
+ */
+static bool makes_room(struct file *f, int rc, bool *tried)
+{
+	if (!err_is_full(rc) || *tried)
+		return false;
+	*tried = true;
+	pthread_rwlock_wrlock(&f->gate);
+	rc = f->lost ? -EIO : file_make_room(f);
+	pthread_rwlock_unlock(&f->gate);
+	return rc >= 0;
+}
+
+/*
  * Replaces chunk c->n of the file by this one; the file grows if the chunk ends beyond its end. 1:
  * done. 0: the chunk does not fit there, and its bytes have to be copied instead.
  */
 static int put_chunk(struct file *f, const struct raw_chunk *c)
 {
 	struct lock_wait lock = {.what = SIDECAR_STORE};
+	struct room_wait room = {0};
+	bool tried = false;
 	int rc;
 
 	do
 		rc = put_in_budget(f, c);
-	while (file_lock_comes(f, rc, &lock));
+	while (file_lock_comes(f, rc, &lock) || makes_room(f, rc, &tried) ||
+	       (!f->inode->nameless && room_soon(f->fs, &room, rc)));
 	return rc;
 }
 
