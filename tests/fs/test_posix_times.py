@@ -5,8 +5,8 @@ import os
 import time
 
 from libdata import blob
-from libmount import wait_until
-from libposix import punch, sync
+from libmount import DAEMON, SLOWNESS, wait_until
+from libposix import NOBODY, error_of, punch, sync
 
 MiB = 1 << 20
 
@@ -121,6 +121,33 @@ def test_utime_of_an_open_dirty_file_stays(mount):
     assert times(m.mnt / "f")[0] == old
     m.remount()
     assert times(m.mnt / "f")[0] == old
+
+
+def test_times_of_a_file_that_belongs_to_another_user(mount, tool, root):
+    """The daemon of a user may write to it, if its mode says so, but of times it may set none but
+    the current one."""
+    argv = [tool("setpriv"), "--bounding-set", "-fowner", str(DAEMON)]
+    m = mount(argv=argv)
+    (m.mnt / "frame").write_bytes(b"0123456789")
+    m.unmount()
+    (m.backing / "plain").write_bytes(b"0123456789")
+    for stored in (m.backing / "frame.b2frame", m.backing / "plain"):
+        os.chmod(stored, 0o666)
+        os.utime(stored, (1e9, 1e9))
+        os.chown(stored, NOBODY, NOBODY)
+    m.start()
+    for path in (m.mnt / "frame", m.mnt / "plain"):
+        os.truncate(path, 8)
+        with open(path, "r+b", buffering=0) as f:
+            f.write(b"new")
+            os.fsync(f.fileno())
+            f.truncate(6)
+        assert path.read_bytes() == b"new345"
+        os.utime(path)
+        assert error_of(os.utime, path, (1e9, 1e9)) == "EPERM"
+        m.remount()
+        assert abs(os.stat(path).st_mtime - time.time()) < 60 * SLOWNESS
+        assert path.read_bytes() == b"new345"
 
 
 def test_what_moves_the_times(fs, file):

@@ -162,6 +162,27 @@ void times_set_mtime(struct inode *n, const struct timespec *mtime)
 	pthread_mutex_unlock(&n->lock);
 }
 
+/*
+ * Only the owner of a file may set a time, but who may write to it may say: now. Where mtime and
+ * ctime are one time, that is what was said: by touch(1), or by a write or truncation, which has
+ * set the time already when the kernel sends it.
+ */
+static int set_or_touch(int fd, const struct timespec ts[2], const struct timespec *ctime)
+{
+	static const struct timespec now[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_NOW}};
+	const int how = AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW;
+	struct stat st;
+
+	if (utimensat(fd, "", ts, how) == 0)
+		return 0;
+	if (errno != EPERM || !ctime || !same_time(ts[1], *ctime))
+		return -errno;
+	if (ts[0].tv_nsec == UTIME_OMIT && stat_fd(fd, &st) == 0 &&
+	    clock_ns(st.st_mtim) >= clock_ns(*ctime))
+		return 0;
+	return utimensat(fd, "", now, how) < 0 ? -errno : 0;
+}
+
 /* Under n->lock: a lookup must not see the new mtime before n->seen has it. */
 static int set_backing(struct inode *n, int fd, const struct timespec ts[2],
 		       const struct timespec *ctime)
@@ -169,8 +190,7 @@ static int set_backing(struct inode *n, int fd, const struct timespec ts[2],
 	struct stat st;
 
 	bool known = is_known(n, fd);
-	if (utimensat(fd, "", ts, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
+	TRY(set_or_touch(fd, ts, ctime));
 	if (stat_fd(fd, &st) < 0)
 		return 0;
 	if (known)
