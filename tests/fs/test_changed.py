@@ -959,3 +959,30 @@ def test_a_change_is_seen_by_who_opens_a_file_that_we_sync(faulty, work, blosc2,
         assert seen.result(20) == theirs
     m.remount()
     assert path.read_bytes() == theirs[:10] + b"ours" + theirs[14:]
+
+
+def test_the_gaps_of_a_file_that_another_program_has_changed_are_left_alone(mount):
+    """They are closed in the background, after the last commit, while a reader has it open."""
+    m = mount("chunksize=64K,commit=0.5,intent=0,entry_timeout=1000,attr_timeout=1000")
+    size, piece = 4 << 20, 64 << 10
+    old = blob(1, size, "noise")
+
+    def make(stack, name, changed):
+        path = m.mnt / name
+        path.write_bytes(old)
+        theirs = m.stored(name).read_bytes()
+        stack.callback(os.close, os.open(path, os.O_RDONLY))
+        with open(path, "r+b", buffering=0) as f:
+            for at in range(0, size * 3 // 4, piece):
+                os.pwrite(f.fileno(), bytes(piece), at)
+        if changed:
+            m.stored(name).write_bytes(theirs)
+        return theirs
+
+    with contextlib.ExitStack() as stack:
+        theirs = make(stack, "f", True)
+        make(stack, "g", False)  # its turn comes after that of the other one
+        wait_until(lambda: m.stored("g").stat().st_size < size // 2, 30, "the gaps to be closed")
+        assert m.stored("f").read_bytes() == theirs
+    m.remount()
+    assert (m.mnt / "f").read_bytes() == old

@@ -5,6 +5,7 @@
 #include "fs/file/intent_log.h"
 #include "fs/file/share.h"
 #include "fs/inode/caps.h"
+#include "fs/inode/seen.h"
 #include "fs/inode/times.h"
 
 #include <errno.h>
@@ -303,14 +304,37 @@ int file_make_room(struct file *f)
 	return rc < 0 || !waits ? rc : free_waiting(f);
 }
 
+/*
+ * True: the file is not what our last commit has left, though nobody has noticed yet: what is free
+ * by our root may be in use by another program's.
+ */
+static bool is_overtaken(struct file *f)
+{
+	struct inode *n = f->inode;
+	struct stat st;
+
+	pthread_mutex_lock(&n->lock);
+	bool same = n->times.pending || (stat_fd(f->fd, &st) == 0 && seen_is_same(n, &st));
+	pthread_mutex_unlock(&n->lock);
+	if (!same)
+		return true;
+	pthread_rwlock_rdlock(&f->lock);
+	same = frame_compare_root(f->frame) != ROOT_OTHER;
+	pthread_rwlock_unlock(&f->lock);
+	return !same;
+}
+
 int file_compact_gated(struct file *f)
 {
+	if (is_overtaken(f))
+		return -ESTALE;
 	TRY(free_waiting(f));
 	int how = file_enter_store(f);
 	TRY(how);
 	pthread_rwlock_wrlock(&f->lock);
 	note_own_caps(f);
-	int rc = frame_compact(f->frame, COMPACT_STEP);
+	bool other = frame_compare_root(f->frame) == ROOT_OTHER; /* the sync may have taken long */
+	int rc = other ? -ESTALE : frame_compact(f->frame, COMPACT_STEP);
 	pthread_rwlock_unlock(&f->lock);
 	sidecar_leave(&f->sidecar, how);
 	if (rc > 0)

@@ -34,7 +34,10 @@ NODISCARD int file_commit_part(struct file *f);
  */
 NODISCARD int file_make_room(struct file *f);
 
-/* frame_compact between two commits, which allow the file to shrink. 1: call it again. */
+/*
+ * frame_compact between two commits, which allow the file to shrink. 1: call it again. -ESTALE:
+ * another program has changed the file.
+ */
 NODISCARD int file_compact_gated(struct file *f);
 bool file_wants_compact(struct file *f);
 
