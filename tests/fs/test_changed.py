@@ -986,3 +986,24 @@ def test_the_gaps_of_a_file_that_another_program_has_changed_are_left_alone(moun
         assert m.stored("f").read_bytes() == theirs
     m.remount()
     assert (m.mnt / "f").read_bytes() == old
+
+
+def test_a_change_is_seen_by_who_looks_while_a_short_use_of_the_file_ends(mount, work):
+    """Here that is our own: the kernel is being told of the new size."""
+    m = mount("entry_timeout=0,attr_timeout=0", start=False)
+    fault = Fault(m, work / "fault")
+    m.start()
+    path, old, new = m.mnt / "f", blob(1, 20_000, "noise"), blob(2, 90_000, "noise")
+    for name, data in ("f", old), ("g", new):
+        (m.mnt / name).write_bytes(data)
+    with open(path, "rb") as reader, ThreadPoolExecutor(1) as pool:
+        fault.set(1, Fault.STORE, how=Fault.WAIT)
+        try:
+            m.stored("f").write_bytes(m.stored("g").read_bytes())
+            os.fstat(reader.fileno())
+            wait_until(fault.came, 20, "the kernel to be told")
+            seen = pool.submit(path.read_bytes)
+            wait([seen], 0.1)
+        finally:
+            fault.set(0)
+        assert seen.result(20) == new

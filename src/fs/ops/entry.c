@@ -4,6 +4,7 @@
  */
 #include "fs/ops/ops.h"
 
+#include "base/clock.h"
 #include "base/meter.h"
 #include "fs/file/share.h"
 #include "fs/inode/caps.h"
@@ -65,19 +66,22 @@ static void show_attr(const struct fs *fs, struct inode *n, const struct probed 
 }
 
 /*
- * Reloads an open frame if another program has changed it. True: it has, even if the reload failed,
- * or has to wait (file_reload_inode_locked). Under n->lock.
+ * Reloads an open frame if another program has changed it. 1: it has, even if the reload failed, or
+ * has to wait (file_reload_inode_locked). -EAGAIN: a thread of ours has the gate. Under n->lock.
  */
-static bool reload_if_foreign(struct inode *n, const struct stat *st)
+static int reload_if_foreign(struct inode *n, const struct stat *st)
 {
 	if (!seen_is_foreign(n, st))
-		return false;
+		return 0;
 	if (inode_kind(n) == NODE_SPARSE)
-		return true;
+		return 1;
 	if (file_look_sidecar(n->file) < 0)
-		return false; /* not known yet: the next look will tell */
+		return 0; /* not known yet: the next look will tell */
 	int rc = file_reload_inode_locked(n->file);
-	return rc != 0 && rc != -EAGAIN; /* -EAGAIN: the writer has the lock: look again later */
+	if (rc != -EAGAIN)
+		return rc != 0;
+	/* Beside a lock file it is the writer that has the lock: look again later. */
+	return atomic_load(&n->file->sidecar.there) ? 0 : rc;
 }
 
 /*
@@ -146,6 +150,18 @@ static bool has_only_readers(const struct inode *n)
 }
 
 /*
+ * True: what keeps the inode of an open file ends by itself, such as the last close, or a request
+ * for an attribute. (Beside a lock file it may wait for another program.) Under n->lock.
+ */
+static bool is_kept_briefly(const struct inode *n)
+{
+	for (const struct handle *h = n->handles; h; h = h->next)
+		if (h->writable)
+			return false;
+	return !n->file->kept && !atomic_load(&n->file->sidecar.there) && !file_changed(n->file);
+}
+
+/*
  * True: another program has changed a file that is not open. If its attributes prove nothing, only
  * the size counts: that is all the kernel would go on to believe, since old pages are dropped when
  * the file is opened. Under n->lock.
@@ -171,15 +187,49 @@ static const struct stat *look_again(const struct entry *e, struct stat *now)
 
 /*
  * True: what the kernel has of the file is wrong, and not about to be changed through the mount.
- * Reloads the file if it is open. Under n->lock.
+ * `reloaded`: what reload_if_foreign has returned, if it is open. Under n->lock.
  */
-static bool is_outdated(struct inode *n, const struct entry *e, const struct stat *st)
+static bool is_outdated(const struct inode *n, const struct entry *e, const struct stat *st,
+			int reloaded)
 {
-	bool changed = st && (n->file ? reload_if_foreign(n, st) : was_changed(n, e, st));
+	bool changed = n->file ? reloaded > 0 : st && was_changed(n, e, st);
 
 	changed |= n->kernel.mistaken || (n->kernel.guessed && !e->probed.guess);
 	return changed && n->nwriters == 0;
 }
+
+/*
+ * One try of detach_if_changed, with its result in *settled. False: the inode would be given up,
+ * but a request that will end soon still needs it.
+ */
+static bool try_detach(struct fs *fs, const struct entry *e, struct inode *n, bool *settled)
+{
+	bool other = inode_is_other(fs->inodes, n, e);
+	bool parted = inode_has_parted(fs->inodes, n);
+	bool stays = false;
+	struct stat now;
+
+	pthread_mutex_lock(&n->lock);
+	const struct stat *st = look_again(e, &now);
+	*settled = st && !other && !n->kernel.mistaken && seen_is_settled(n, st);
+	int reloaded = st && n->file ? reload_if_foreign(n, st) : 0;
+	/* an open file still has its number */
+	bool past = is_outdated(n, e, st, reloaded) || (other && !n->handles);
+	if (n->file && past)
+		stays = !has_only_readers(n) || !file_detach(n->file);
+	else if (past || parted)
+		inode_detach(fs->inodes, n);
+	bool soon = (stays || reloaded == -EAGAIN) && !n->detached && is_kept_briefly(n);
+	pthread_mutex_unlock(&n->lock);
+	return !soon;
+}
+
+/*
+ * How long a lookup waits for requests that need the old inode, and the longest pause between two
+ * looks.
+ */
+#define SOON_NS CLOCK_SECOND
+#define NAP_MAX_NS (5 * CLOCK_MS)
 
 /*
  * Gives up the inode that the kernel knows for an entry, if the file is not what it was: the entry
@@ -194,22 +244,17 @@ static bool is_outdated(struct inode *n, const struct entry *e, const struct sta
 static bool detach_if_changed(struct fs *fs, const struct entry *e)
 {
 	struct inode *n = inode_known(fs->inodes, e);
-	struct stat now;
+	uint64_t nap = CLOCK_NAP, began = meter_now();
+	bool settled, relieved = false;
 
 	if (!n)
 		return false;
-	bool other = inode_is_other(fs->inodes, n, e);
-	bool parted = inode_has_parted(fs->inodes, n);
-	pthread_mutex_lock(&n->lock);
-	const struct stat *st = look_again(e, &now);
-	bool settled = st && !other && !n->kernel.mistaken && seen_is_settled(n, st);
-	/* an open file still has its number */
-	bool past = is_outdated(n, e, st) || (other && !n->handles);
-	if (n->file && past)
-		IGNORE(has_only_readers(n) && file_detach(n->file)); /* or at the next lookup */
-	else if (past || parted)
-		inode_detach(fs->inodes, n);
-	pthread_mutex_unlock(&n->lock);
+	while (!try_detach(fs, e, n, &settled) && meter_now() - began < SOON_NS) {
+		relieved = relieved || relief_begin(&fs->relief);
+		clock_nap(&nap, NAP_MAX_NS);
+	}
+	if (relieved)
+		relief_end(&fs->relief);
 	inode_put(fs->inodes, n, 1);
 	return settled;
 }
