@@ -55,6 +55,9 @@ struct fuse_session;
 struct keeper;
 struct notify;
 
+/* How many threads that were refused are known at a time: ops/handle.c. */
+#define REFUSED_MOST 256
+
 struct fs {
 	/* The parts, from fs_open to fs_close. Each has locks of its own; see its header. */
 	struct options opt; /* fixed */
@@ -82,6 +85,7 @@ struct fs {
 	struct slow_reads slow;
 	struct seek_queue seeks;
 	struct absent absent;
+	_Atomic uint64_t refused[REFUSED_MOST];
 	unsigned threads; /* how many serve requests; fixed */
 	uint64_t began;   /* when (meter_now), for the statistics; fixed */
 

@@ -316,16 +316,78 @@ def test_in_doubt_for_its_time_alone(mount):
     assert moved("read", "decoded_blocks") == 0
 
 
-def test_changed_and_opened_before_it_is_looked_up(mount, blosc2):
-    """The kernel goes on with its own size then, until the next lookup."""
-    m = mount("chunksize=64K,blocksize=16K,entry_timeout=1,attr_timeout=1")
-    data, more = blob(1, 2 * CHUNK, "text"), blob(2, CHUNK, "text")
-    (m.mnt / "f").write_bytes(data)
+def grown(blosc2, stored, data):
+    more = blob(7, CHUNK, "text")
+    append(blosc2, stored, more)
+    return data + more
+
+
+def cut(blosc2, stored, data):
+    schunk = blosc2.open(str(stored), mode="a")
+    schunk.delete_chunk(schunk.nchunks - 1)
+    return data[:-CHUNK]
+
+
+@pytest.mark.parametrize("reads", [True, False], ids=["read", "append"])
+@pytest.mark.parametrize("change", [grown, cut])
+def test_who_opens_a_changed_file_gets_its_length(mount, blosc2, change, reads):
+    """Though the kernel believes in the old one for a minute: neither zeros at the end, nor what is
+    appended in the place of what another program has appended."""
+    m = mount("chunksize=64K,blocksize=16K,entry_timeout=60,attr_timeout=60")
+    path, data = m.mnt / "f", blob(1, 5 * CHUNK, "text")
+    path.write_bytes(data)
     m.remount()
-    assert (m.mnt / "f").read_bytes() == data
-    append(blosc2, m.stored("f"), more)
-    (m.mnt / "f").read_bytes()
-    wait_until(lambda: (m.mnt / "f").read_bytes() == data + more, SOON, "the bytes of another")
+    assert path.read_bytes() == data
+    for _ in range(3):
+        data = change(blosc2, m.stored("f"), data)
+        if not reads:
+            with open(path, "ab") as f:
+                f.write(b"line" * (CHUNK // 4))
+            data += b"line" * (CHUNK // 4)
+        assert path.read_bytes() == data
+
+
+def test_who_opens_a_changed_array_gets_its_shape(mount, blosc2):
+    import numpy as np
+
+    m = mount("entry_timeout=60,attr_timeout=60")
+    array = blosc2.zeros((1, 1000), dtype="i4", urlpath=str(m.backing / "a.b2nd"), mode="w")
+    for rows in range(2, 6):
+        assert len(np.load(m.mnt / "a.npy")) == rows - 1
+        array.resize((rows, 1000))
+
+
+def test_opened_by_many_while_it_is_changed_all_the_time(mount, blosc2, monkeypatch):
+    """The kernel asks only once more: no open may be refused twice."""
+    monkeypatch.setenv("BLOSC_LOCKING", "1")
+    m = mount("chunksize=64K,entry_timeout=60,attr_timeout=60")
+    make_frame(blosc2, m.stored("f"), bytes(4096), 4096)
+    schunk, stop = blosc2.open(str(m.stored("f")), mode="a"), time.monotonic() + 3
+
+    def opens():
+        while time.monotonic() < stop:
+            os.close(os.open(m.mnt / "f", os.O_RDONLY))
+
+    with ThreadPoolExecutor(4) as pool:
+        done = [pool.submit(opens) for _ in range(4)]
+        while time.monotonic() < stop:
+            schunk.append_data(bytes(4096))
+        for each in done:
+            each.result()
+    assert (m.mnt / "f").read_bytes() == bytes(schunk.nbytes)
+
+
+def test_a_changed_file_is_opened_without_its_name(mount, blosc2):
+    """By a descriptor: the kernel has no name to look up."""
+    m = mount("chunksize=64K,entry_timeout=60,attr_timeout=60")
+    path, data = m.mnt / "f", blob(1, CHUNK, "text")
+    make_frame(blosc2, m.stored("f"), data)
+    assert path.read_bytes() == data
+    fd = os.open(path, os.O_PATH)
+    append(blosc2, m.stored("f"), data)
+    assert Path(f"/proc/self/fd/{fd}").read_bytes() == data
+    os.close(fd)
+    assert path.read_bytes() == data + data
 
 
 def test_an_older_frame_is_put_back_under_a_known_name(mount):

@@ -32,14 +32,14 @@ static int look_again(struct file *f, const struct opening *o)
 	return rc == -EBUSY || (rc == -EAGAIN && o->unlocked) ? 0 : rc;
 }
 
-/* 0: the file may get one more user, which will write if `writable`. */
-static int admit(struct file *f, bool writable)
+/* 0: the file may get one more user. */
+static int admit(struct file *f, const struct opening *o)
 {
 	const struct inode *n = f->inode;
 
-	if ((n->detached && writable) || inode_is_past(n))
+	if ((n->detached && o->writable) || (inode_is_past(n) && !o->as_is))
 		return -ESTALE; /* the kernel looks the name up again, and finds the new inode */
-	if (!writable)
+	if (!o->writable)
 		return 0;
 	if (inode_kind(n) != NODE_FRAME || !frame_writable(f->frame))
 		return -EROFS;
@@ -55,7 +55,7 @@ static int get_inode_locked(struct fs *fs, struct inode *n, const struct opening
 	int rc = n->file ? look_again(n->file, o) : open_file(fs, n, o);
 
 	if (rc >= 0)
-		rc = admit(n->file, o->writable);
+		rc = admit(n->file, o);
 	if (rc >= 0) {
 		n->nopen++;
 		*out = n->file;
@@ -145,7 +145,7 @@ static void wait_for_lease(struct fs *fs, struct inode *n, int flags)
 
 int file_get(struct fs *fs, struct inode *n, int flags, struct file **out)
 {
-	struct opening o = {.writable = flags != O_RDONLY};
+	struct opening o = {.writable = flags == O_RDWR, .as_is = flags == FILE_AS_IS};
 
 	if (o.writable && inode_kind(n) != NODE_FRAME)
 		return -EROFS;
@@ -155,7 +155,7 @@ int file_get(struct fs *fs, struct inode *n, int flags, struct file **out)
 		pthread_mutex_unlock(&n->lock);
 		if (rc != -EAGAIN || o.unlocked)
 			return rc;
-		wait_for_lease(fs, n, flags);
+		wait_for_lease(fs, n, o.writable ? O_RDWR : O_RDONLY);
 		o.unlocked = waits == OPEN_WAITS || !wait_for_lock(fs, n, &o.busy);
 	}
 }

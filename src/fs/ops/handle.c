@@ -1,6 +1,7 @@
 /* Handles: opening and closing a file, for one application. For directories see dir.c. */
 #include "fs/ops/ops.h"
 
+#include "base/clock.h"
 #include "fs/file/alone.h"
 #include "fs/file/kept.h"
 #include "fs/file/loss.h"
@@ -175,6 +176,55 @@ static void note_opened(struct fs *fs, struct handle *h, struct fuse_file_info *
 		fi->keep_cache = preload_run(fs, n, h->file);
 }
 
+/* Who was refused comes back sooner than this, even if it has to wait for a lock. */
+#define REFUSED_NS (60 * CLOCK_SECOND)
+
+static _Atomic uint64_t *place_of(struct fs *fs, pid_t thread)
+{
+	return &fs->refused[(unsigned)thread % REFUSED_MOST];
+}
+
+/* The thread, and above it the time in units of some milliseconds. */
+static uint64_t note_of(pid_t thread)
+{
+	return clock_read(CLOCK_MONOTONIC) >> 22 << 32 | (uint32_t)thread;
+}
+
+/*
+ * Answered with -ESTALE, the kernel looks the name up and opens the file again, but only once: the
+ * next -ESTALE is the application's, although the file may have changed again. So it is noted which
+ * thread was refused. Where two have the same place, the later one is known.
+ */
+static void note_refused(struct fs *fs, pid_t thread)
+{
+	*place_of(fs, thread) = note_of(thread);
+}
+
+static enum opener know_opener(struct fs *fs, pid_t thread)
+{
+	if (thread == 0)
+		return OPENER_UNKNOWN;
+	_Atomic uint64_t *place = place_of(fs, thread);
+	uint64_t note = *place;
+	if ((uint32_t)note != (uint32_t)thread || !atomic_compare_exchange_strong(place, &note, 0))
+		return OPENER_FIRST;
+	bool soon = (note_of(0) >> 32) - (note >> 32) <= REFUSED_NS >> 22;
+	return soon ? OPENER_AGAIN : OPENER_FIRST;
+}
+
+/*
+ * True: the kernel's size of the file is from before another program changed it. What is read would
+ * be cut off, or padded with zeros, and an append would overwrite what that program has appended.
+ * Not if others have it open: they would not see what this opener writes, nor the reverse.
+ */
+static bool is_outdated(struct inode *n)
+{
+	pthread_mutex_lock(&n->lock);
+	bool outdated = n->kernel.mistaken && n->nopen == 1;
+	pthread_mutex_unlock(&n->lock);
+	return outdated;
+}
+
 static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
 		      struct fuse_file_info *fi)
 {
@@ -182,12 +232,16 @@ static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
 
 	if (!born && inode_was_replaced(fs->inodes, n))
 		return -ESTALE; /* the kernel looks the name up, and asks again */
-	int flags = h->writable || fi->flags & O_TRUNC ? O_RDWR : O_RDONLY;
+	int flags = h->opener == OPENER_AGAIN ? FILE_AS_IS : O_RDONLY;
+	if (h->writable || fi->flags & O_TRUNC)
+		flags = O_RDWR;
 	int rc = born ? file_create_take(fs, n, born, &h->file) : file_get(fs, n, flags, &h->file);
 	if (rc < 0)
 		return rc;
 	/* Check now: the kernel would accept writes, and find out later. */
-	if (fi->flags & O_TRUNC && !born)
+	if (h->opener == OPENER_FIRST && is_outdated(n))
+		rc = -ESTALE;
+	else if (fi->flags & O_TRUNC && !born)
 		rc = file_truncate(h->file, 0);
 	else if (h->writable)
 		rc = file_check_writing(h->file);
@@ -227,7 +281,8 @@ static int open_content(struct fs *fs, struct handle *h, struct newborn *born,
 	return 0;
 }
 
-int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct fuse_file_info *fi)
+int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct fuse_file_info *fi,
+		    enum opener by)
 {
 	struct handle *h = ops_new_handle(fs, n, fi);
 	if (!h) {
@@ -235,6 +290,7 @@ int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct
 			newborn_drop(born);
 		return -ENOMEM;
 	}
+	h->opener = by;
 	err_clear();
 	int rc = open_content(fs, h, born, fi);
 	if (rc < 0) {
@@ -251,7 +307,10 @@ static void open_entered(struct deferred *d)
 	struct fs *fs = ops_fs(d->req);
 	struct inode *n = ops_inode(fs, d->ino);
 
-	int rc = ops_open_handle(fs, n, NULL, &d->fi);
+	pid_t thread = fuse_req_ctx(d->req)->pid;
+	int rc = ops_open_handle(fs, n, NULL, &d->fi, know_opener(fs, thread));
+	if (rc == -ESTALE)
+		note_refused(fs, thread);
 	push_leave(n);
 	if (rc >= 0 && d->fi.flags & O_TRUNC)
 		ops_killpriv_truncated(d->req, n);

@@ -309,7 +309,7 @@ static int make_and_open(struct making *m, struct fuse_entry_param *e, struct fu
 	 */
 	while (push_enter(m->fs, n, NULL) == -ESTALE)
 		clock_sleep(CLOCK_NAP);
-	int rc = ops_open_handle(m->fs, n, &m->born, fi);
+	int rc = ops_open_handle(m->fs, n, &m->born, fi, OPENER_UNKNOWN);
 	push_leave(n);
 	if (rc < 0)
 		inode_put(m->fs->inodes, n, 1);

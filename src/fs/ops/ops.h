@@ -18,6 +18,13 @@ extern const struct fuse_lowlevel_ops ops_table;
 struct dir;
 struct newborn;
 
+/* A thread that opens a file, and may have to be made to look its name up again. */
+enum opener {
+	OPENER_UNKNOWN, /* outside our PID namespace, or it makes the file                  */
+	OPENER_FIRST,
+	OPENER_AGAIN,   /* after an answer of -ESTALE: another one would be the application's */
+};
+
 /* An open file or directory as one application sees it. */
 struct handle {
 	struct inode *inode;         /* a reference                                       */
@@ -25,6 +32,7 @@ struct handle {
 	struct dir *dir;             /* a directory, else NULL                            */
 	int fd;                      /* a plain file, else -1                             */
 	bool writable;
+	enum opener opener;
 	_Atomic uint32_t losses;     /* how many of `file` it has been told of: file_take_loss */
 	_Atomic uint32_t refusals;   /* the same of refused writes: file_accept_refused   */
 	_Atomic uint32_t closes;     /* how many times a descriptor of it was closed      */
@@ -119,10 +127,10 @@ void ops_reply_entry(fuse_req_t req, int rc, const struct fuse_entry_param *e);
 
 /*
  * Finds or opens what a handle needs, for open and for create, which passes the frame that it has
- * just made.
+ * just made. `by`: who opens a file that is there already.
  */
 NODISCARD int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born,
-			      struct fuse_file_info *fi);
+			      struct fuse_file_info *fi, enum opener by);
 void ops_close_handle(struct fs *fs, struct handle *h);
 void ops_close_dir(struct fs *fs, struct dir *d);
 
