@@ -93,14 +93,14 @@ int places_check(const struct options *o)
 		return refuse_error("mount point", o->mountpoint, -ENOTDIR);
 	if (!o->nonempty && has_mount(o->mountpoint, &stx))
 		return refuse_busy("mount point", o->mountpoint,
-			      "a file system is mounted there already; umount it first");
+				   "a file system is mounted there already; umount it first");
 	/*
 	 * If each were mounted on the other, neither could be unmounted: each would keep the other
 	 * busy.
 	 */
 	if (claim_is_shown(o->mountpoint, st.st_dev))
 		return refuse_busy("backing directory", o->backing,
-			      "shows the mount point's own files; BACKING comes first");
+				   "shows the mount point's own files; BACKING comes first");
 	tell_mount_of(o, st.st_dev);
 	return 0;
 }
@@ -130,6 +130,6 @@ int places_check_frames(const struct options *o)
 		return refuse_error("backing directory", o->backing, -EROFS);
 	if (getxattr(o->backing, STATS_XATTR, NULL, 0) >= 0)
 		return refuse_busy("backing directory", o->backing,
-			      "is the mount point of a cframefs; its frames are in BACKING");
+				   "is the mount point of a cframefs; its frames are in BACKING");
 	return 0;
 }

@@ -39,5 +39,5 @@ int remount_set_flags(const struct options *o)
 		return 0;
 	(void)mount(NULL, o->mountpoint, NULL, set | MS_RDONLY, NULL);
 	return refuse_busy("remount", o->mountpoint,
-		      "was mounted read-only; unmount it, and mount it again without ro");
+			   "was mounted read-only; unmount it, and mount it again without ro");
 }
