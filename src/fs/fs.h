@@ -42,6 +42,7 @@
 #include "fs/inode/inode.h"
 #include "fs/intent/intent.h"
 #include "fs/large.h"
+#include "fs/ops/refused.h"
 #include "fs/ops/seek.h"
 #include "fs/ops/wire.h"
 #include "fs/options.h"
@@ -54,9 +55,6 @@
 struct fuse_session;
 struct keeper;
 struct notify;
-
-/* How many threads that were refused are known at a time: ops/handle.c. */
-#define REFUSED_MOST 256
 
 struct fs {
 	/* The parts, from fs_open to fs_close. Each has locks of its own; see its header. */
@@ -85,7 +83,7 @@ struct fs {
 	struct slow_reads slow;
 	struct seek_queue seeks;
 	struct absent absent;
-	_Atomic uint64_t refused[REFUSED_MOST];
+	struct refused refused;
 	unsigned threads; /* how many serve requests; fixed */
 	uint64_t began;   /* when (meter_now), for the statistics; fixed */
 

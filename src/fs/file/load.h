@@ -10,7 +10,7 @@
 /* How a file is opened. */
 struct opening {
 	bool writable;
-	bool as_is;               /* see FILE_AS_IS */
+	bool as_is;               /* file_get_as_is                                   */
 	bool unlocked;            /* another program has held the lock for too long   */
 	struct sidecar_busy busy; /* with `unlocked`, if the file was not open: how long */
 	struct newborn *born;     /* a file that was just created, of this inode; or NULL */

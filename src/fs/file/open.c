@@ -143,10 +143,8 @@ static void wait_for_lease(struct fs *fs, struct inode *n, int flags)
 /* A limit, in case another program takes the lock, or a lease, again after each wait. */
 #define OPEN_WAITS 64
 
-int file_get(struct fs *fs, struct inode *n, int flags, struct file **out)
+static int get(struct fs *fs, struct inode *n, struct opening o, struct file **out)
 {
-	struct opening o = {.writable = flags == O_RDWR, .as_is = flags == FILE_AS_IS};
-
 	if (o.writable && inode_kind(n) != NODE_FRAME)
 		return -EROFS;
 	for (unsigned waits = 0;; waits++) {
@@ -158,6 +156,16 @@ int file_get(struct fs *fs, struct inode *n, int flags, struct file **out)
 		wait_for_lease(fs, n, o.writable ? O_RDWR : O_RDONLY);
 		o.unlocked = waits == OPEN_WAITS || !wait_for_lock(fs, n, &o.busy);
 	}
+}
+
+int file_get(struct fs *fs, struct inode *n, int flags, struct file **out)
+{
+	return get(fs, n, (struct opening){.writable = flags != O_RDONLY}, out);
+}
+
+int file_get_as_is(struct fs *fs, struct inode *n, struct file **out)
+{
+	return get(fs, n, (struct opening){.as_is = true}, out);
 }
 
 /* The file has no name yet: whoever sees it later sees a whole, empty frame. */

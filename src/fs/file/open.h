@@ -15,11 +15,13 @@
  * Gets the file of an inode, and opens it if it is not open yet; file_put drops it. `flags`:
  * O_RDONLY; or O_RDWR, which makes it writable if it was open for reading only. -EROFS for what
  * cannot be written: arrays, sparse frames, frames with chunks of different sizes. -EACCES also if
- * the lock file of other programs may only be read (sidecar.h). FILE_AS_IS: O_RDONLY, even if the
- * kernel's size of the file is wrong, which otherwise gives -ESTALE.
+ * the lock file of other programs may only be read (sidecar.h). -ESTALE: the kernel's size of the
+ * file is wrong.
  */
-#define FILE_AS_IS O_PATH
 NODISCARD int file_get(struct fs *fs, struct inode *n, int flags, struct file **f);
+
+/* The same for O_RDONLY, even if the kernel's size is wrong. */
+NODISCARD int file_get_as_is(struct fs *fs, struct inode *n, struct file **f);
 
 /*
  * A file that was just created and that nobody else knows, so that opening it need not read

@@ -1,7 +1,6 @@
 /* Handles: opening and closing a file, for one application. For directories see dir.c. */
 #include "fs/ops/ops.h"
 
-#include "base/clock.h"
 #include "fs/file/alone.h"
 #include "fs/file/kept.h"
 #include "fs/file/loss.h"
@@ -176,42 +175,6 @@ static void note_opened(struct fs *fs, struct handle *h, struct fuse_file_info *
 		fi->keep_cache = preload_run(fs, n, h->file);
 }
 
-/* Who was refused comes back sooner than this, even if it has to wait for a lock. */
-#define REFUSED_NS (60 * CLOCK_SECOND)
-
-static _Atomic uint64_t *place_of(struct fs *fs, pid_t thread)
-{
-	return &fs->refused[(unsigned)thread % REFUSED_MOST];
-}
-
-/* The thread, and above it the time in units of some milliseconds. */
-static uint64_t note_of(pid_t thread)
-{
-	return clock_read(CLOCK_MONOTONIC) >> 22 << 32 | (uint32_t)thread;
-}
-
-/*
- * Answered with -ESTALE, the kernel looks the name up and opens the file again, but only once: the
- * next -ESTALE is the application's, although the file may have changed again. So it is noted which
- * thread was refused. Where two have the same place, the later one is known.
- */
-static void note_refused(struct fs *fs, pid_t thread)
-{
-	*place_of(fs, thread) = note_of(thread);
-}
-
-static enum opener know_opener(struct fs *fs, pid_t thread)
-{
-	if (thread == 0)
-		return OPENER_UNKNOWN;
-	_Atomic uint64_t *place = place_of(fs, thread);
-	uint64_t note = *place;
-	if ((uint32_t)note != (uint32_t)thread || !atomic_compare_exchange_strong(place, &note, 0))
-		return OPENER_FIRST;
-	bool soon = (note_of(0) >> 32) - (note >> 32) <= REFUSED_NS >> 22;
-	return soon ? OPENER_AGAIN : OPENER_FIRST;
-}
-
 /*
  * True: the kernel's size of the file is from before another program changed it. What is read would
  * be cut off, or padded with zeros, and an append would overwrite what that program has appended.
@@ -225,21 +188,26 @@ static bool is_outdated(struct inode *n)
 	return outdated;
 }
 
+static int get_file(struct fs *fs, struct handle *h, struct fuse_file_info *fi, enum opener by)
+{
+	if (h->writable || fi->flags & O_TRUNC)
+		return file_get(fs, h->inode, O_RDWR, &h->file);
+	return by == OPENER_AGAIN ? file_get_as_is(fs, h->inode, &h->file)
+				  : file_get(fs, h->inode, O_RDONLY, &h->file);
+}
+
 static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
-		      struct fuse_file_info *fi)
+		      struct fuse_file_info *fi, enum opener by)
 {
 	struct inode *n = h->inode;
 
 	if (!born && inode_was_replaced(fs->inodes, n))
 		return -ESTALE; /* the kernel looks the name up, and asks again */
-	int flags = h->opener == OPENER_AGAIN ? FILE_AS_IS : O_RDONLY;
-	if (h->writable || fi->flags & O_TRUNC)
-		flags = O_RDWR;
-	int rc = born ? file_create_take(fs, n, born, &h->file) : file_get(fs, n, flags, &h->file);
+	int rc = born ? file_create_take(fs, n, born, &h->file) : get_file(fs, h, fi, by);
 	if (rc < 0)
 		return rc;
 	/* Check now: the kernel would accept writes, and find out later. */
-	if (h->opener == OPENER_FIRST && is_outdated(n))
+	if (by == OPENER_FIRST && is_outdated(n))
 		rc = -ESTALE;
 	else if (fi->flags & O_TRUNC && !born)
 		rc = file_truncate(h->file, 0);
@@ -269,12 +237,12 @@ static int check_room(struct fs *fs, struct inode *n)
 }
 
 static int open_content(struct fs *fs, struct handle *h, struct newborn *born,
-			struct fuse_file_info *fi)
+			struct fuse_file_info *fi, enum opener by)
 {
 	if (!born)
 		TRY(check_room(fs, h->inode));
 	if (inode_is_frame(h->inode))
-		return open_frame(fs, h, born, fi);
+		return open_frame(fs, h, born, fi, by);
 	h->fd = open_plain(fs, h->inode, fi->flags);
 	TRY(h->fd);
 	fi->direct_io = h->writable && may_only_write(h->fd);
@@ -290,9 +258,8 @@ int ops_open_handle(struct fs *fs, struct inode *n, struct newborn *born, struct
 			newborn_drop(born);
 		return -ENOMEM;
 	}
-	h->opener = by;
 	err_clear();
-	int rc = open_content(fs, h, born, fi);
+	int rc = open_content(fs, h, born, fi, by);
 	if (rc < 0) {
 		if (ops_is_damage(rc))
 			ops_log(fs, n, "open", rc);
@@ -308,9 +275,9 @@ static void open_entered(struct deferred *d)
 	struct inode *n = ops_inode(fs, d->ino);
 
 	pid_t thread = fuse_req_ctx(d->req)->pid;
-	int rc = ops_open_handle(fs, n, NULL, &d->fi, know_opener(fs, thread));
+	int rc = ops_open_handle(fs, n, NULL, &d->fi, refused_know(&fs->refused, thread));
 	if (rc == -ESTALE)
-		note_refused(fs, thread);
+		refused_note(&fs->refused, thread);
 	push_leave(n);
 	if (rc >= 0 && d->fi.flags & O_TRUNC)
 		ops_killpriv_truncated(d->req, n);

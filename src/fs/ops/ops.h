@@ -18,13 +18,6 @@ extern const struct fuse_lowlevel_ops ops_table;
 struct dir;
 struct newborn;
 
-/* A thread that opens a file, and may have to be made to look its name up again. */
-enum opener {
-	OPENER_UNKNOWN, /* outside our PID namespace, or it makes the file                  */
-	OPENER_FIRST,
-	OPENER_AGAIN,   /* after an answer of -ESTALE: another one would be the application's */
-};
-
 /* An open file or directory as one application sees it. */
 struct handle {
 	struct inode *inode;         /* a reference                                       */
@@ -32,7 +25,6 @@ struct handle {
 	struct dir *dir;             /* a directory, else NULL                            */
 	int fd;                      /* a plain file, else -1                             */
 	bool writable;
-	enum opener opener;
 	_Atomic uint32_t losses;     /* how many of `file` it has been told of: file_take_loss */
 	_Atomic uint32_t refusals;   /* the same of refused writes: file_accept_refused   */
 	_Atomic uint32_t closes;     /* how many times a descriptor of it was closed      */
