@@ -347,6 +347,21 @@ def test_who_opens_a_changed_file_gets_its_length(mount, blosc2, change, reads):
         assert path.read_bytes() == data
 
 
+@pytest.mark.parametrize("reads", [True, False], ids=["read", "append"])
+@pytest.mark.parametrize("data", [b"first\nsecond\n", b"fi\n"], ids=["grown", "cut"])
+def test_who_opens_a_changed_plain_file_gets_its_length(mount, data, reads):
+    m = mount("entry_timeout=60,attr_timeout=60")
+    path, stored = m.mnt / "f", m.backing / "f"
+    stored.write_bytes(b"first\n")
+    assert path.read_bytes() == b"first\n"
+    stored.write_bytes(data)
+    if not reads:
+        with open(path, "ab") as f:
+            f.write(b"third\n")
+        data += b"third\n"
+    assert path.read_bytes() == stored.read_bytes() == data
+
+
 def test_who_opens_a_changed_array_gets_its_shape(mount, blosc2):
     import numpy as np
 

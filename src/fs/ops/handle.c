@@ -236,6 +236,25 @@ static int check_room(struct fs *fs, struct inode *n)
 	return shared ? 0 : inodes_room_for_file(fs->inodes);
 }
 
+/*
+ * The same for a plain file: it is not as long as when the last writer closed it, or else when it
+ * was looked up. Its readers go on with the old inode; while there are writers, it stays.
+ */
+static bool plain_is_outdated(struct fs *fs, struct inode *n)
+{
+	struct stat st;
+	int fd = inode_pin(fs->inodes, n);
+
+	if (fd < 0)
+		return false;
+	pthread_mutex_lock(&n->lock);
+	bool outdated = n->nwriters == 0 && n->seen.st.st_ino && stat_fd(fd, &st) == 0 &&
+			n->seen.st.st_size != st.st_size;
+	pthread_mutex_unlock(&n->lock);
+	inode_unpin(fs->inodes, n);
+	return outdated;
+}
+
 static int open_content(struct fs *fs, struct handle *h, struct newborn *born,
 			struct fuse_file_info *fi, enum opener by)
 {
@@ -243,6 +262,8 @@ static int open_content(struct fs *fs, struct handle *h, struct newborn *born,
 		TRY(check_room(fs, h->inode));
 	if (inode_is_frame(h->inode))
 		return open_frame(fs, h, born, fi, by);
+	if (by == OPENER_FIRST && !(fi->flags & O_TRUNC) && plain_is_outdated(fs, h->inode))
+		return -ESTALE;
 	h->fd = open_plain(fs, h->inode, fi->flags);
 	TRY(h->fd);
 	fi->direct_io = h->writable && may_only_write(h->fd);
