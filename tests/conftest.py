@@ -30,6 +30,9 @@ def interrupt(*_):
 
 
 signal.signal(signal.SIGTERM, interrupt)
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # a shell's background job: what the tests start would inherit that, and not be ended by it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def can_zero_ranges(where):
