@@ -16,6 +16,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -390,6 +391,33 @@ def test_opened_by_many_while_it_is_changed_all_the_time(mount, blosc2, monkeypa
         for each in done:
             each.result()
     assert (m.mnt / "f").read_bytes() == bytes(schunk.nbytes)
+
+
+def test_many_open_a_changed_file_at_once(mount, blosc2):
+    """Each of them is refused once, and none twice; and none goes on because others are about to
+    open the file, too."""
+    m = mount("chunksize=64K,entry_timeout=60,attr_timeout=60")
+    theirs = blob(1, CHUNK, "text")
+    together = Barrier(4)
+
+    def opens(path, writes):
+        together.wait(SOON)
+        if writes:
+            with open(path, "ab") as f:
+                f.write(bytes(100))
+        else:
+            assert path.read_bytes()[: len(theirs)] == theirs
+
+    with ThreadPoolExecutor(4) as pool:
+        for k in range(30):
+            path = m.mnt / f"f{k}"
+            make_frame(blosc2, m.stored(path.name), theirs[:3000])
+            assert path.read_bytes() == theirs[:3000]
+            make_frame(blosc2, m.stored("new"), theirs)
+            m.stored(path.name).write_bytes(m.stored("new").read_bytes())
+            for done in [pool.submit(opens, path, i % 2 == 0) for i in range(4)]:
+                done.result()
+            assert path.read_bytes() == theirs + bytes(200)
 
 
 def test_a_changed_file_is_opened_without_its_name(mount, blosc2):

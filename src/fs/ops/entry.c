@@ -150,13 +150,14 @@ static bool has_only_readers(const struct inode *n)
 }
 
 /*
- * True: what keeps the inode of an open file ends by itself, such as the last close, or a request
- * for an attribute. (Beside a lock file it may wait for another program.) Under n->lock.
+ * True: what keeps the inode of an open file ends by itself, such as the last close, a request for
+ * an attribute, or an open that will be refused (handle.c). (Beside a lock file it may wait for
+ * another program.) Under n->lock.
  */
 static bool is_kept_briefly(const struct inode *n)
 {
 	for (const struct handle *h = n->handles; h; h = h->next)
-		if (h->writable)
+		if (h->writable && h->opened)
 			return false;
 	return !n->file->kept && !atomic_load(&n->file->sidecar.there) && !file_changed(n->file);
 }

@@ -170,6 +170,7 @@ static void note_opened(struct fs *fs, struct handle *h, struct fuse_file_info *
 		n->busy = INODE_PRELOADING;
 	n->kernel.owner = n->cache_owner;
 	n->nwriters += h->writable;
+	h->opened = true;
 	pthread_mutex_unlock(&n->lock);
 	if (preload)
 		fi->keep_cache = preload_run(fs, n, h->file);
@@ -178,12 +179,15 @@ static void note_opened(struct fs *fs, struct handle *h, struct fuse_file_info *
 /*
  * True: the kernel's size of the file is from before another program changed it. What is read would
  * be cut off, or padded with zeros, and an append would overwrite what that program has appended.
- * Not if others have it open: they would not see what this opener writes, nor the reverse.
+ * Not if others have it open: they would not see what this opener writes, nor the reverse. Those
+ * that are only about to open it are refused as well.
  */
 static bool is_outdated(struct inode *n)
 {
 	pthread_mutex_lock(&n->lock);
-	bool outdated = n->kernel.mistaken && n->nopen == 1;
+	bool outdated = n->kernel.mistaken;
+	for (const struct handle *h = n->handles; h; h = h->next)
+		outdated &= !h->opened;
 	pthread_mutex_unlock(&n->lock);
 	return outdated;
 }
