@@ -1066,6 +1066,31 @@ def test_a_change_is_seen_by_who_opens_a_file_that_we_sync(faulty, work, blosc2,
     assert path.read_bytes() == theirs[:10] + b"ours" + theirs[14:]
 
 
+def test_opens_that_wait_for_a_sync_leave_threads_for_others(faulty):
+    """More of them than there are threads: other files can be used meanwhile."""
+    m, fault = faulty("commit=1000,intent=0,entry_timeout=0,attr_timeout=0")
+    theirs = blob(2, 100_000, "noise")
+    (m.mnt / "f").write_bytes(blob(1, 50_000, "noise"))
+    (m.mnt / "other").write_bytes(theirs)
+    m.remount()
+
+    with open(m.mnt / "f", "r+b", buffering=0) as f, ThreadPoolExecutor(42) as pool:
+        os.fsync(f.fileno())
+        os.fchmod(f.fileno(), 0o640)
+        fault.set(1, Fault.FSYNC, how=Fault.WAIT)
+        try:
+            waiting = [pool.submit(os.fsync, f.fileno())]
+            wait_until(fault.came, 20, "the sync of the attributes")
+            m.stored("f").write_bytes(m.stored("other").read_bytes())
+            waiting += [pool.submit((m.mnt / "f").read_bytes) for _ in range(40)]
+            done, _ = wait(waiting, 0.5)
+            assert not done
+            other = pool.submit(os.stat, m.mnt / "other")
+            assert other.result(20).st_size == len(theirs)
+        finally:
+            fault.set(0)
+
+
 def test_the_gaps_of_a_file_that_another_program_has_changed_are_left_alone(mount):
     """They are closed in the background, after the last commit, while a reader has it open."""
     m = mount("chunksize=64K,commit=0.5,intent=0,entry_timeout=1000,attr_timeout=1000")

@@ -190,9 +190,20 @@ int file_reload_inode_locked(struct file *f)
 	return rc;
 }
 
+/* With no lock held: who has the gate may be syncing the file, for as long as the disk takes. */
+static void wait_for_gate(struct file *f)
+{
+	if (pthread_rwlock_trywrlock(&f->gate) == 0)
+		return;
+	bool relieved = relief_begin(&f->fs->relief);
+	pthread_rwlock_wrlock(&f->gate);
+	if (relieved)
+		relief_end(&f->fs->relief);
+}
+
 void file_reload_in_turn(struct file *f)
 {
-	pthread_rwlock_wrlock(&f->gate);
+	wait_for_gate(f);
 	pthread_mutex_lock(&f->inode->lock);
 	if (inode_kind(f->inode) != NODE_SPARSE)
 		IGNORE(reload_gated(f, false)); /* who looks next will be told */
