@@ -163,8 +163,10 @@ static int write_draft(struct frame *f, struct draft *d)
 	int rc = io_pwrite(f->io, d->at, buf_view(&d->packed));
 	if (rc == 0 && d->synced)
 		rc = commit_sync(f);
-	if (rc == 0 && frame_is_overtaken(f))
+	if (rc == 0 && frame_is_overtaken(f)) {
+		f->recoverable = false; /* the draft may be whole, and lacks only its header */
 		rc = -ESTALE;
+	}
 	if (rc < 0)
 		space_give(&f->space, d->at, d->packed.n);
 	return rc;
