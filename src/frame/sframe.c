@@ -9,15 +9,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* What a failed open says of the file: a link, socket or device is no part of a frame. */
+static int judge_unopened(int dirfd, const char *name, int rc)
+{
+	struct stat st;
+
+	if (rc == -ENOENT)
+		return CORRUPT("file of a sparse frame is missing", 0);
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || S_ISREG(st.st_mode))
+		return rc;
+	return CORRUPT("part of a sparse frame is not a file", st.st_mode);
+}
+
 /* O_NONBLOCK: a fifo of that name must not hang us. */
 static int open_regular(int dirfd, const char *name, struct io **io)
 {
 	struct stat st;
 	int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0 && (errno == ENOENT || errno == ELOOP))
-		return CORRUPT("file of a sparse frame is missing", 0);
 	if (fd < 0)
-		return -errno;
+		return judge_unopened(dirfd, name, -errno);
 	int rc = fstat(fd, &st) < 0 ? -errno : 0;
 	if (rc == 0 && !S_ISREG(st.st_mode))
 		rc = CORRUPT("part of a sparse frame is not a file", st.st_mode);

@@ -245,6 +245,25 @@ def test_a_directory_that_only_looks_sparse(mount):
         m.remount()
 
 
+@pytest.mark.parametrize("kind", [stat.S_IFSOCK, stat.S_IFIFO, stat.S_IFLNK])
+def test_a_directory_whose_index_is_no_file(mount, kind):
+    """It is not sparse either, whatever opening such an index gives, and can be renamed and
+    removed."""
+    m = mount().allow(r"[de]\.b2frame: shown under its own name: corrupt: part of a sparse frame")
+    os.mkdir(m.mnt / "d.b2frame")
+    index = m.mnt / "d.b2frame/chunks.b2frame"
+    if kind == stat.S_IFLNK:
+        os.symlink("elsewhere", index)
+    else:
+        os.mknod(index, kind | 0o600)
+    for _ in range(2):
+        assert seen(m) == ["d.b2frame"] and stat.S_IFMT(os.lstat(index).st_mode) == kind
+        m.remount()
+    os.rename(m.mnt / "d.b2frame", m.mnt / "e.b2frame")
+    os.unlink(m.mnt / "e.b2frame/chunks.b2frame")
+    os.rmdir(m.mnt / "e.b2frame")
+
+
 # ---- two claims on one name
 
 RANKS = ["x", "x.b2frame", "x.b2f", "x.b2"]  # the first that exists is shown as x
