@@ -21,6 +21,12 @@ int fd_judge(unsigned *interrupted)
 	return ++*interrupted < INTERRUPTED_MOST ? 0 : -EIO;
 }
 
+int fd_judge_read(unsigned *interrupted)
+{
+	int rc = fd_judge(interrupted);
+	return rc == -ENOTSUP || rc == -E2BIG ? -EIO : rc;
+}
+
 int fd_pread(int fd, uint64_t at, struct span dst)
 {
 	unsigned interrupted = 0;
@@ -31,7 +37,7 @@ int fd_pread(int fd, uint64_t at, struct span dst)
 		if (got == 0)
 			return CORRUPT("file ends too early", at + done);
 		if (got < 0)
-			TRY(fd_judge(&interrupted));
+			TRY(fd_judge_read(&interrupted));
 		done += got > 0 ? (size_t)got : 0;
 	}
 	return 0;

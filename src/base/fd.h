@@ -22,6 +22,9 @@ NODISCARD int fd_pwrite(int fd, uint64_t at, struct view src);
  */
 NODISCARD int fd_judge(unsigned *interrupted);
 
+/* The same for a read: -EIO also for -ENOTSUP and -E2BIG, which would be about what was read. */
+NODISCARD int fd_judge_read(unsigned *interrupted);
+
 /*
  * Opens the directory `name` below `at` for listing, with a descriptor of its own; the caller
  * closes it (closedir). Symlinks are not followed. NULL: errno says why.

@@ -47,7 +47,7 @@ static ssize_t file_pread_start(struct io *io, struct span dst)
 	unsigned interrupted = 0;
 	ssize_t got;
 	while ((got = pread(fd_of(io), dst.p, dst.n, 0)) < 0)
-		TRY(fd_judge(&interrupted));
+		TRY(fd_judge_read(&interrupted));
 	meter_add(METER_DISK_READS, 1);
 	meter_add(METER_DISK_READ_BYTES, (uint64_t)got);
 	return got;

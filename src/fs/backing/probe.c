@@ -159,8 +159,8 @@ static int probe_contiguous(const struct task *t, struct probed *out)
 	struct io *io;
 
 	int rd = open_patiently(t->b, t->e);
-	if (rd == -EBADMSG || rd == -ENOTSUP) /* of fs-verity, say: it has not been read yet */
-		return -EIO;
+	if (rd == -EBADMSG || rd == -ENOTSUP || rd == -E2BIG)
+		return -EIO; /* of fs-verity, say: it has not been read yet */
 	TRY(rd);
 	int rc = io_file_open(&io, rd);
 	if (rc >= 0)
