@@ -618,6 +618,7 @@ def test_no_failure_shows_a_frame_under_its_own_name(faulty, error, calls):
         (m.backing / f"{name}.b2frame").rename(m.backing / f"{name}.b2f")
         (m.backing / f"{name}.b2f.b2lock").write_bytes(bytes(16))
     m.start()
+    came = 0
     for n in range(1, 16):
         for forever in (0, 1):
             for name in "xyz":  # what was seen before is no help
@@ -629,7 +630,9 @@ def test_no_failure_shows_a_frame_under_its_own_name(faulty, error, calls):
             assert error_of(os.stat, m.mnt / "x.b2f") in ("ENOENT", "EIO", error)
             with contextlib.suppress(OSError):
                 assert (m.mnt / "x").read_bytes() == b"bytes of x"
+            came += fault.came()
     fault.off()
+    assert came
     assert (m.mnt / "x").read_bytes() == b"bytes of x"
 
 
