@@ -34,7 +34,7 @@ def test_a_package_is_built_and_works(mount, tool, tmp_path):
     )
     deb, root = said.stdout.strip(), tmp_path / "root"
     fields = subprocess.check_output(["dpkg-deb", "--field", deb], text=True)
-    assert re.search(r"^Version: [0-9.]+\+[0-9]{8}\.[0-9]{4}$", fields, re.M)
+    assert re.search(r"^Version: [0-9.]+~[0-9]{8}\.[0-9]{4}$", fields, re.M)
     assert re.search(r"^Depends: libc6 .*, libfuse3-[0-9] .*, fuse3$", fields, re.M)
     subprocess.run(["dpkg-deb", "--extract", deb, root], check=True)
     assert {str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()} == FILES
