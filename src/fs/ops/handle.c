@@ -241,8 +241,8 @@ static int check_room(struct fs *fs, struct inode *n)
 }
 
 /*
- * The same for a plain file: it is not as long as when the last writer closed it, or else when it
- * was looked up. Its readers go on with the old inode; while there are writers, it stays.
+ * As is_outdated, for a plain file: it is not as long as when the last writer closed it, or else
+ * when it was looked up. Its readers go on with the old inode; while there are writers, it stays.
  */
 static bool plain_is_outdated(struct fs *fs, struct inode *n)
 {
