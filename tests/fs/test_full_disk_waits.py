@@ -207,6 +207,26 @@ def test_the_room_of_a_removed_file_is_there_at_once(small):
         (m.mnt / "after").unlink()
 
 
+def test_the_room_of_a_removed_file_that_another_program_has_changed(small):
+    """Its reader has the inode that was given up, the removal comes for the one after it."""
+    m, noise = small, blob(8, 2 << 20, "noise")
+    (m.mnt / "big").write_bytes(noise)
+    (m.mnt / "other").write_bytes(noise[1:])
+    reader = os.open(m.mnt / "big", os.O_RDONLY)
+    assert os.pread(reader, PAGE, 0) == noise[:PAGE]
+    m.stored("big").write_bytes(m.stored("other").read_bytes())
+    wait_until(lambda: (m.mnt / "big").stat().st_size == len(noise) - 1, 10, "its new size")
+    fill(m, 0)
+    (m.mnt / "big").unlink()
+    later = threading.Timer(1, os.close, (reader,))
+    later.start()
+    with open(m.mnt / "after", "wb", buffering=0) as f:
+        put(f.fileno(), noise[: 1 << 20])
+        os.fsync(f)
+    later.join()
+    assert (m.mnt / "after").read_bytes() == noise[: 1 << 20]
+
+
 @pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
 def test_the_memory_of_a_removed_file_is_there_soon(small):
     """It is full of what finds no room, and both are free as soon as the last user is done."""

@@ -367,11 +367,21 @@ int inode_renumber(struct inodes *t, struct inode *n, int fd)
 	return rc;
 }
 
-void inode_nameless(struct inodes *t, struct inode *n)
+static void lose_name(struct inodes *t, struct inode *n)
 {
-	pthread_mutex_lock(&t->lock);
 	t->nameless += !n->nameless;
 	n->nameless = true;
+}
+
+void inodes_removed(struct inodes *t, const struct entry *e)
+{
+	pthread_mutex_lock(&t->lock);
+	struct inode *n = find(t, e);
+	if (n)
+		lose_name(t, n);
+	for (n = t->detached; n; n = n->next_detached)
+		if (table_is_of(n, &e->st))
+			lose_name(t, n);
 	t->nameless_when = meter_now();
 	pthread_mutex_unlock(&t->lock);
 }

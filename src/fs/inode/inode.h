@@ -315,8 +315,11 @@ bool inode_link_check(struct inodes *t, struct inode *n, struct inode *parent, i
  */
 void inode_keep_take(struct inodes *t, struct inode *n, int fd);
 
-/* Call when we have removed the last name of the inode. */
-void inode_nameless(struct inodes *t, struct inode *n);
+/*
+ * Call when we have removed the last name of a file: its inode is nameless then, and so is one that
+ * was detached, which may hold the file's space for longer.
+ */
+void inodes_removed(struct inodes *t, const struct entry *e);
 
 /* How many such files are not closed yet. *when: meter_now of the last such removal; 0: none. */
 unsigned inodes_nameless(const struct inodes *t, uint64_t *when);

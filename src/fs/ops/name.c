@@ -54,15 +54,16 @@ void op_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forg
 void ops_unlinked(struct fs *fs, struct inode *parent, struct entry *e)
 {
 	struct inode *n = inode_known(fs->inodes, e);
+	bool last = e->st.st_nlink == 1 && S_ISREG(e->st.st_mode);
 
+	if (last)
+		inodes_removed(fs->inodes, e);
 	if (n) {
 		inode_link_remove(fs->inodes, n, parent, e->backing);
 		inode_keep_take(fs->inodes, n, e->fd);
 		times_touch_inode(n);
-		if (e->st.st_nlink == 1 && S_ISREG(e->st.st_mode)) {
-			inode_nameless(fs->inodes, n);
+		if (last)
 			kept_end(fs, n);
-		}
 		inode_put(fs->inodes, n, 1);
 	} else {
 		close(e->fd);
