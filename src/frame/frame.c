@@ -45,7 +45,7 @@ void frame_check(const struct frame *f)
 	assert(f->state != FRAME_COMMITTING);
 	assert(f->writable);
 	assert(f->index.n == range_nchunks(f->nbytes, f->info.chunk_size));
-	assert(f->state != FRAME_CLEAN || (f->nbytes == f->info.nbytes && !f->root_chunk));
+	assert(f->state != FRAME_CLEAN || f->nbytes == f->info.nbytes);
 	assert(f->stale == FRAME_NO_CHUNK || f->stale < f->index.n);
 	assert(f->space.end >= (uint64_t)f->info.header_len + f->info.trailer_len);
 	check_disk(f);
@@ -260,8 +260,6 @@ void frame_set_wary(struct frame *f, bool wary)
 void frame_set_chunk_size(struct frame *f, uint32_t chunk_size)
 {
 	assert(f->nbytes == 0 && chunk_size > 0 && chunk_size <= CHUNK_MAX_NBYTES);
-	if (!f->root_chunk)
-		f->root_chunk = f->info.chunk_size;
 	f->info.chunk_size = chunk_size;
 	set_dirty(f);
 	frame_check(f);

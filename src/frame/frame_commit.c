@@ -179,7 +179,6 @@ static int commit_root(struct frame *f, const struct new_root *to)
 	int rc = commit_changes(f, to);
 	f->state = rc < 0 || to->nbytes < f->nbytes ? FRAME_DIRTY : FRAME_CLEAN;
 	TRY(rc);
-	f->root_chunk = 0;
 	meter_add(METER_COMMITS, 1);
 	meter_time(METER_COMMIT, start);
 	if (to->changes == CHANGES_ALL) {

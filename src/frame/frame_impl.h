@@ -62,7 +62,6 @@ struct frame {
 	struct numbers lengths; /* of stored chunks that were put, or found by a survey      */
 	uint64_t *start;    /* chunks of different sizes: n + 1 decoded offsets, else NULL */
 	uint32_t type_size; /* item size, even while a partial item makes the header say 1 */
-	uint32_t root_chunk; /* chunk size of the root on disk, where info has another; else 0 */
 	uint32_t stale;     /* the last chunk, if it has to be put again after frame_resize ... */
 	uint32_t stale_len; /* ... and how many bytes its stored form holds                */
 	_Atomic uint32_t hint; /* block size last seen; 0: none. Readers race on it, harmlessly */

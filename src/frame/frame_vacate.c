@@ -22,19 +22,14 @@ struct version {
 	struct numbers index, sums;
 	struct young young;
 	uint64_t nbytes;
-	uint32_t chunk_size, root_chunk;
+	uint32_t chunk_size;
 	uint8_t head[HEADER_FIXED]; /* with the defaults for new chunks; old ones may need theirs */
 };
-
-static uint32_t chunk_size_on_disk(const struct frame *f)
-{
-	return f->root_chunk ? f->root_chunk : f->info.chunk_size;
-}
 
 /* The root on disk, before its index and its note are loaded. */
 static struct version version_on_disk(const struct frame *f)
 {
-	struct version v = {.nbytes = f->info.nbytes, .chunk_size = chunk_size_on_disk(f)};
+	struct version v = {.nbytes = f->info.nbytes, .chunk_size = header_chunk_size(f->fixed)};
 	memcpy(v.head, f->fixed, sizeof v.head);
 	return v;
 }
@@ -42,15 +37,13 @@ static struct version version_on_disk(const struct frame *f)
 static void exchange(struct frame *f, struct version *v)
 {
 	struct version before = {.index = f->index, .sums = f->sums, .young = f->young,
-				 .nbytes = f->nbytes, .chunk_size = f->info.chunk_size,
-				 .root_chunk = f->root_chunk};
+				 .nbytes = f->nbytes, .chunk_size = f->info.chunk_size};
 	memcpy(before.head, f->head.p, sizeof before.head);
 	f->index = v->index;
 	f->sums = v->sums;
 	f->young = v->young;
 	f->nbytes = v->nbytes;
 	f->info.chunk_size = v->chunk_size;
-	f->root_chunk = v->root_chunk;
 	memcpy(f->head.p, v->head, sizeof v->head);
 	*v = before;
 }
@@ -198,7 +191,8 @@ static int vacate(struct frame *f)
 int front_vacate(struct frame *f)
 {
 	static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
-	uint64_t index = range_nchunks(f->info.nbytes, chunk_size_on_disk(f)) * sizeof(uint64_t);
+	uint64_t index = range_nchunks(f->info.nbytes, header_chunk_size(f->fixed)) *
+			 sizeof(uint64_t);
 	bool large = 2 * index + f->info.trailer_len > HELD_FREE;
 	if (large)
 		pthread_mutex_lock(&alone);

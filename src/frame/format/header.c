@@ -258,6 +258,11 @@ void header_imply_item(uint8_t fixed[static HEADER_FIXED], uint32_t size)
 	filters_imply_item(fixed + AT_FILTERS, fixed + AT_FILTERS_META, size);
 }
 
+uint32_t header_chunk_size(const uint8_t fixed[static HEADER_FIXED])
+{
+	return get_be32(fixed + AT_CHUNK_SIZE);
+}
+
 const uint8_t *header_filter_meta(const uint8_t fixed[static HEADER_FIXED])
 {
 	return fixed + AT_FILTERS_META;

@@ -58,7 +58,8 @@ void header_note_item(uint8_t fixed[static HEADER_FIXED], uint32_t size);
 /* Removes it from them where type_size says the same. */
 void header_imply_item(uint8_t fixed[static HEADER_FIXED], uint32_t size);
 
-/* The filter parameters in a header. */
+/* The chunk size and the filter parameters in a header that is not a beta's. */
+uint32_t header_chunk_size(const uint8_t fixed[static HEADER_FIXED]);
 const uint8_t *header_filter_meta(const uint8_t fixed[static HEADER_FIXED]);
 
 #endif
