@@ -96,8 +96,7 @@ void frame_unload(struct frame *f)
 	numbers_deinit(&f->lengths);
 	held_give(f->held);
 	/* as new, except for what the search for another root needs */
-	*f = (struct frame){
-		.io = f->io, .dirfd = f->dirfd, .went_back = f->went_back, .prove = f->prove};
+	*f = (struct frame){.io = f->io, .dirfd = f->dirfd, .went_back = f->went_back};
 	f->stale = FRAME_NO_CHUNK;
 }
 

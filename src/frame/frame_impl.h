@@ -119,7 +119,6 @@ struct frame {
 	 */
 	bool changed, unsynced, recovered, doubt, suspect;
 	struct young young;
-	uint64_t prove;   /* bytes that may yet be read to prove young chunks: frame_load_root */
 
 	/* Which bytes may be written; offsets from the start of the frame */
 	struct space space;
@@ -173,8 +172,11 @@ NODISCARD int frame_load(struct frame *f);
 /* The same for a frame that was just created; `all`: all of its bytes. */
 NODISCARD int frame_load_made(struct frame *f, struct view all);
 
-/* Loads the root that this header of 87 bytes points to. f->info stays zero if there is none. */
-NODISCARD int frame_load_root(struct frame *f, struct view fixed);
+/*
+ * Loads the root that this header of 87 bytes points to. f->info stays zero if there is none.
+ * *prove: how many bytes may be read to verify its young chunks; reduced by what was read.
+ */
+NODISCARD int frame_load_root(struct frame *f, struct view fixed, uint64_t *prove);
 
 /*
  * The steps of that, once f->info has been judged. frame_load_sections loads header and trailer,

@@ -156,7 +156,8 @@ static uint64_t young_bytes(const struct frame *f, struct view runs)
 }
 
 /* Takes over what the note says about chunks, and verifies young chunks if necessary. */
-static int use_note(struct frame *f, const struct root_note *note, struct fingerprint fp)
+static int use_note(struct frame *f, const struct root_note *note, struct fingerprint fp,
+		    uint64_t *prove)
 {
 	/* A header led here, and the root was synced before or after that was written. */
 	bool is_synced =
@@ -179,7 +180,7 @@ static int use_note(struct frame *f, const struct root_note *note, struct finger
 		f->young.since = (uint32_t)fp.word;
 		return buf_append(&f->young.runs, note->young);
 	}
-	TRY(frame_prove_young(f, note->young, &f->prove));
+	TRY(frame_prove_young(f, note->young, prove));
 	*mark = proof;
 	return 0;
 }
@@ -255,7 +256,7 @@ static void heed_old_note(struct frame *f, struct view content)
 
 /* The rest of load_marked, after its checks. `e`: the note, or NULL; *plain: to decode it. */
 static int load_noted(struct frame *f, struct fingerprint fp, const struct meta_entry *e,
-		      struct buf *plain)
+		      struct buf *plain, uint64_t *prove)
 {
 	struct root_note note = {0};
 	if (f->info.nbytes == 0)
@@ -265,14 +266,14 @@ static int load_noted(struct frame *f, struct fingerprint fp, const struct meta_
 	if (fp.type == TRAILER_TYPE_64)
 		f->root_id = frame_root_id(&f->info, fp);
 	TRY(frame_load_places(f));
-	return note.head.n ? use_note(f, &note, fp) : 0;
+	return note.head.n ? use_note(f, &note, fp, prove) : 0;
 }
 
 /*
  * Loads a contiguous frame that is not a beta: its fingerprint says whether it is whole, a note
  * that we have written it.
  */
-static int load_marked(struct frame *f)
+static int load_marked(struct frame *f, uint64_t *prove)
 {
 	struct fingerprint fp = trailer_fingerprint(buf_view(&f->trailer));
 	const struct meta_entry *e = meta_find(&f->vlmeta, TRAILER_NOTE);
@@ -283,12 +284,12 @@ static int load_marked(struct frame *f)
 	f->had_note = e;
 	if (e && fp.type != TRAILER_TYPE_64)
 		heed_old_note(f, e->content);
-	int rc = load_noted(f, fp, e, &plain);
+	int rc = load_noted(f, fp, e, &plain, prove);
 	buf_free(&plain);
 	return rc < 0 ? rc : strip_note(f);
 }
 
-int frame_load_root(struct frame *f, struct view fixed)
+int frame_load_root(struct frame *f, struct view fixed, uint64_t *prove)
 {
 	struct frame_info info;
 	TRY(judge_root(f->io, fixed, frame_layout(f), &info));
@@ -299,7 +300,7 @@ int frame_load_root(struct frame *f, struct view fixed)
 	f->type_size = info.type_size;
 	f->hint = info.block_size;
 	TRY(frame_load_sections(f, fixed));
-	TRY(info.beta || info.sparse ? frame_load_places(f) : load_marked(f));
+	TRY(info.beta || info.sparse ? frame_load_places(f) : load_marked(f, prove));
 	load_writer(f);
 	if (f->writable) {
 		TRY(numbers_resize(&f->sums, f->index.n));
@@ -318,9 +319,9 @@ static int load_newest(struct frame *f)
 	 * Older versions of this project allowed more young chunks: the rest is verified when it is
 	 * read.
 	 */
-	f->prove = YOUNG_MAX_BYTES;
+	uint64_t prove = YOUNG_MAX_BYTES;
 	TRY(read_fixed(f->io, &fixed));
-	int rc = frame_load_root(f, span_view(fixed));
+	int rc = frame_load_root(f, span_view(fixed), &prove);
 	if (rc != -EBADMSG || frame_layout(f) == FRAME_SPARSE)
 		return rc;
 	frame_unload(f);
@@ -359,9 +360,10 @@ int frame_load_made(struct frame *f, struct view all)
 {
 	struct io *io = f->io;
 	struct io_ahead ahead;
+	uint64_t prove = 0; /* it has no chunks */
 	f->io = io_ahead_init(&ahead, io);
 	io_ahead_know(&ahead, all);
-	int rc = frame_load_root(f, view_part(all, 0, HEADER_FIXED));
+	int rc = frame_load_root(f, view_part(all, 0, HEADER_FIXED), &prove);
 	if (rc == 0)
 		frame_identify_root(f);
 	f->io = io;

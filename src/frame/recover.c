@@ -275,10 +275,11 @@ static struct cost cost_of(const struct search *s, const struct candidate *c)
 	return (struct cost){info.frame_len - frame_index_at(&info), entries * sizeof(uint64_t)};
 }
 
-static int try_root(struct frame *f, const struct candidate *c, uint64_t *verify)
+/* *prove and *verify: how many bytes of young and of other chunks may yet be read. */
+static int try_root(struct frame *f, const struct candidate *c, uint64_t *prove, uint64_t *verify)
 {
-	TRY(frame_load_root(f, view_of(c->head, HEADER_FIXED)));
-	if (f->prove == 0)
+	TRY(frame_load_root(f, view_of(c->head, HEADER_FIXED), prove));
+	if (*prove == 0)
 		return CORRUPT("too much to prove", c->seq);
 	return frame_prove_all(f, verify);
 }
@@ -287,15 +288,14 @@ static int try_roots(struct frame *f, struct search *s)
 {
 	uint64_t load = bound_of(load_bound, s->file_len);
 	uint64_t index = bound_of(index_bound, s->file_len);
-	uint64_t verify = verify_most, newest = s->n ? s->best[0].seq : 0;
-	f->prove = PROVE_MOST;
+	uint64_t prove = PROVE_MOST, verify = verify_most, newest = s->n ? s->best[0].seq : 0;
 	for (uint32_t i = 0; i < s->n; i++) {
 		struct cost cost = cost_of(s, &s->best[i]);
 		if (cost.reads > load || cost.index > index)
 			break;
 		load -= cost.reads;
 		index -= cost.index;
-		int rc = try_root(f, &s->best[i], &verify);
+		int rc = try_root(f, &s->best[i], &prove, &verify);
 		if (rc == 0) {
 			f->seq = newest;
 			f->recovered = true;
