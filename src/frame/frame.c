@@ -172,68 +172,6 @@ int frame_create_take(struct frame **out, struct io *io, const struct pipeline *
 	return frame_ready_take(out, f, create(f, p, chunk_size));
 }
 
-const struct frame_info *frame_info(const struct frame *f)
-{
-	return &f->info;
-}
-
-bool frame_went_back(const struct frame *f)
-{
-	return f->went_back;
-}
-
-struct io *frame_io(const struct frame *f)
-{
-	return f->io;
-}
-
-/*
- * Other programs put their first chunk right after the header, where our frames have the trailer of
- * the empty root.
- */
-bool frame_is_ours(const struct frame *f)
-{
-	uint32_t first = index_next_stored(&f->index, 0);
-	return f->had_note && (first == f->index.n || numbers_get(&f->index, first) > 0);
-}
-
-bool frame_is_part(const struct frame *f)
-{
-	return f->full != f->seq;
-}
-
-bool frame_writable(const struct frame *f)
-{
-	return f->writable;
-}
-
-bool frame_meta(const struct frame *f, const char *name, struct view *content)
-{
-	const struct meta_entry *e = meta_find(&f->meta, name);
-	if (e)
-		*content = e->content;
-	return e;
-}
-
-static bool entry_at(const struct meta *m, uint32_t i, const char **name, struct view *content)
-{
-	if (i >= m->n)
-		return false;
-	*name = m->entry[i].name;
-	*content = m->entry[i].content;
-	return true;
-}
-
-bool frame_meta_at(const struct frame *f, uint32_t i, const char **name, struct view *content)
-{
-	return entry_at(&f->meta, i, name, content);
-}
-
-bool frame_vlmeta_at(const struct frame *f, uint32_t i, const char **name, struct view *chunk)
-{
-	return entry_at(&f->vlmeta, i, name, chunk);
-}
-
 uint64_t frame_max_size(const struct frame *f)
 {
 	return (uint64_t)f->info.chunk_size * FRAME_MAX_CHUNKS;

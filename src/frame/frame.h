@@ -29,7 +29,7 @@
 
 struct frame;
 
-/* ---- Opening and closing: frame.c, frame_open.c, sframe.c ---- */
+/* ---- Opening and closing: frame.c, frame_open.c, sframe.c, frame_state.c ---- */
 
 /* What the fixed part of a header says, validated. FORMAT.md 9.1. */
 struct frame_info {
@@ -357,7 +357,7 @@ void frame_expect_items(struct frame *f, uint32_t size);
 /* Changes the chunk size of a frame that has no chunks. [mutator] */
 void frame_set_chunk_size(struct frame *f, uint32_t chunk_size);
 
-/* ---- Committing, and what the disk has: frame_{commit,vouch,space,identity}.c, redo.c ---- */
+/* ---- Committing, and what the disk has: frame_{commit,state,vouch,space,identity}.c ---- */
 
 enum durability {
 	COMMIT_PART,  /* as COMMIT_LATER, but more changes that belong with these follow */

@@ -96,24 +96,6 @@ static int commit_recovered(struct frame *f)
 	return rc;
 }
 
-struct frame_roots frame_roots(const struct frame *f)
-{
-	struct frame_roots roots = f->roots;
-	if (roots.newest) /* a COMMIT_PART may name a full commit that did not get to the disk */
-		roots.newest = max_u64(roots.newest, f->full);
-	/*
-	 * Another program that removes all chunks leaves our note in place; our own empty roots
-	 * have none.
-	 */
-	roots.emptied = !f->info.nbytes && !f->had_note && !f->went_back;
-	return roots;
-}
-
-bool frame_recovered(const struct frame *f)
-{
-	return f->recovered;
-}
-
 /*
  * Makes the root on disk durable, after which it must not be lost. If this process did not write
  * it, recovery may prefer another root in the file (frame_latest), so the next commit must not rely
@@ -222,11 +204,6 @@ static int commit(struct frame *f, uint64_t end, enum durability how)
 	return 0;
 }
 
-bool frame_dirty(const struct frame *f)
-{
-	return f->state != FRAME_CLEAN || f->ahead;
-}
-
 bool frame_writes(const struct frame *f, enum durability how)
 {
 	return wants_root(f, how) || (f->recovered && how == COMMIT_SYNC);
@@ -235,11 +212,6 @@ bool frame_writes(const struct frame *f, enum durability how)
 int frame_commit(struct frame *f, enum durability how)
 {
 	return commit(f, f->nbytes, how);
-}
-
-uint64_t frame_kept(const struct frame *f)
-{
-	return f->kept;
 }
 
 int frame_commit_part(struct frame *f, uint32_t missing)

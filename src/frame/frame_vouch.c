@@ -1,23 +1,5 @@
-/*
- * Roots whose fingerprint does not say that they are durable (root.h): which ones those are, and
- * how to make a fingerprint say so without another commit.
- */
+/* Makes the fingerprint of a durable root say so (root.h), without another commit. */
 #include "frame/commit_impl.h"
-
-bool frame_latest(const struct frame *f)
-{
-	return f->latest;
-}
-
-void frame_set_latest(struct frame *f)
-{
-	f->latest = !f->went_back;
-}
-
-bool frame_unproven(const struct frame *f)
-{
-	return f->word > ROOT_CONFIRMED || (f->word == ROOT_SYNCED && !f->latest);
-}
 
 /*
  * Replaces the fingerprint of the root on disk; `tail`: its bytes from the index on. Returns 1 if

@@ -49,12 +49,3 @@ int frame_sync_io(struct frame *f)
 	return rc;
 }
 
-bool frame_suspect(const struct frame *f)
-{
-	return f->suspect;
-}
-
-void frame_set_suspect(struct frame *f)
-{
-	f->suspect = f->doubt = f->writable;
-}
