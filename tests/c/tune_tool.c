@@ -32,8 +32,21 @@ struct choice {
 	char line[512]; /* of the answer */
 };
 
+/* The bytes of a file: a sample, perhaps after a head, which is then a chunk of its own. */
+struct file {
+	struct view head, sample;
+};
+
+static int choose_for(struct scratch *s, const struct tune_goal *goal, const struct file *f,
+		      struct pipeline *p, struct tune_report *r)
+{
+	struct tune_input head = {f->head, 0}, sample = {f->sample, f->head.n};
+	int rc = f->head.n ? tune_choose(s, goal, &head, p, r) : 0;
+	return rc < 0 ? rc : tune_choose(s, goal, &sample, p, r);
+}
+
 static int choose(struct scratch *s, const struct request *rq, const struct tune_goal *goal,
-		  const struct tune_input *in, struct choice *c)
+		  const struct file *f, struct choice *c)
 {
 	struct pipeline *p = &c->p;
 	struct tune_report r = {0};
@@ -42,7 +55,7 @@ static int choose(struct scratch *s, const struct request *rq, const struct tune
 	if (rq->op == 'n')
 		rc = tune_candidate(goal, rq->item, rq->candidate, p) ? 0 : -ENOENT;
 	else
-		rc = tune_choose(s, goal, in, p, &r);
+		rc = choose_for(s, goal, f, p, &r);
 	if (rc < 0)
 		return rc;
 	if (pipeline_check(p, NULL) < 0)
@@ -67,10 +80,10 @@ static void answer(struct scratch *s, const struct request *rq)
 	snprintf(text, sizeof text, "%.*s", (int)rq->nbase, base);
 	if (rq->nbase && pipeline_parse(&goal.base, text, NULL) < 0)
 		abort();
-	struct tune_input in = {view_of(head, rq->nhead), view_of(sample, rq->nsample), 0};
-	int32_t rc = choose(s, rq, &goal, &in, &c);
+	struct file f = {view_of(head, rq->nhead), view_of(sample, rq->nsample)};
+	int32_t rc = choose(s, rq, &goal, &f, &c);
 	if (!rc && rq->nsample)
-		rc = chunk_encode(s, &c.p, in.sample, &out);
+		rc = chunk_encode(s, &c.p, f.sample, &out);
 	uint32_t lengths[2] = {(uint32_t)strlen(c.line), (uint32_t)out.n};
 	fwrite(&rc, sizeof rc, 1, stdout);
 	fwrite(lengths, sizeof lengths, 1, stdout);

@@ -48,8 +48,8 @@ class Tuner:
         line, chunk = self.proc.stdout.read(nline), self.proc.stdout.read(nchunk)
         return (rc, None) if rc < 0 else (rc, Choice(line.decode(), chunk))
 
-    def choose(self, data, head=None, **kw):
-        rc, choice = self.ask("c", data if head is None else head, data, **kw)
+    def choose(self, data, head=b"", **kw):
+        rc, choice = self.ask("c", head, data, **kw)
         assert rc == 0
         return choice
 

@@ -44,7 +44,7 @@ struct work {
 	unsigned nchoices;
 	struct sum each[CANDIDATES_MAX];
 	unsigned n;
-	struct buf head, chunk, stored, back;
+	struct buf chunk, stored, back;
 };
 
 static double seconds(void)
@@ -83,12 +83,12 @@ static int measure(struct work *w, struct sum *sum)
 	return 0;
 }
 
-static int load(struct work *w, uint64_t at, struct buf *to)
+static int load(struct work *w, uint64_t at)
 {
 	size_t n = (size_t)min_u64(CHUNK, w->size - at);
-	TRY(buf_reserve_fresh(to, n));
-	to->n = n;
-	int rc = io_pread(w->io, at, buf_span(to));
+	TRY(buf_reserve_fresh(&w->chunk, n));
+	w->chunk.n = n;
+	int rc = io_pread(w->io, at, buf_span(&w->chunk));
 	return rc == -EBADMSG ? -ESTALE : rc; /* a plain file got shorter; it is not corrupt */
 }
 
@@ -118,7 +118,7 @@ static bool deserves_choice(const struct work *w, uint64_t at)
 /* Even where a daemon would not choose, the report has what it would have found. */
 static int choose(struct work *w, uint64_t at, struct tune_report *r)
 {
-	struct tune_input in = {buf_view(&w->head), buf_view(&w->chunk), at};
+	struct tune_input in = {buf_view(&w->chunk), at};
 	struct pipeline before = w->tuned.pipeline;
 	double start = seconds();
 	TRY(tune_choose(w->s, &w->goal, &in, &w->tuned.pipeline, r));
@@ -150,9 +150,8 @@ static int measure_chunks(struct work *w)
 {
 	struct tune_report r = {0};
 	uint64_t since = 0;
-	TRY(load(w, 0, &w->head));
 	for (uint64_t at = 0; at < w->size; at += w->step) {
-		TRY(load(w, at, &w->chunk));
+		TRY(load(w, at));
 		if (!at || (w->chunk.n >= TUNE_MIN &&
 			    !tune_still_good(w->s, &r, since, buf_view(&w->chunk)))) {
 			TRY(choose(w, at, &r));
@@ -272,7 +271,6 @@ static void work_free(struct work *w)
 {
 	io_close(w->io);
 	cJSON_Delete(w->changes);
-	buf_free(&w->head);
 	buf_free(&w->chunk);
 	buf_free(&w->stored);
 	buf_free(&w->back);

@@ -129,14 +129,6 @@ static void give_up(const struct tuner *t, const struct tune_input *in, struct p
 	t->report->again = min_u64(AGAIN, max_u64(in->offset, in->sample.n));
 }
 
-/* What the file's header says, by its bytes or by the report of the previous choice. */
-static struct tune_hint hint_of(const struct tune_input *in, const struct tune_report *before)
-{
-	if (in->head.n || !in->offset)
-		return tune_head(in->head.n ? in->head : in->sample);
-	return before->hint;
-}
-
 #define FLAT 2048
 
 /*
@@ -217,7 +209,7 @@ int tune_choose(struct scratch *s, const struct tune_goal *goal, const struct tu
 	if (in->offset)
 		t.before = before.tried[0].pipeline.typesize;
 	*out = goal->base;
-	*report = (struct tune_report){.hint = hint_of(in, &before),
+	*report = (struct tune_report){.hint = in->offset ? before.hint : tune_head(in->sample),
 				       .permille = 1000,
 				       .looked = in->sample.n,
 				       .again = AGAIN,

@@ -33,10 +33,9 @@ struct tune_goal {
 };
 
 struct tune_input {
-	struct view head;   /* the first bytes of the file. Empty: those of the sample, if that is
-			       the start of the file; else the hint in *report is kept */
-	struct view sample; /* the bytes to encode, preferably a whole chunk; may be head */
-	uint64_t offset;    /* of the sample in the file                               */
+	struct view sample; /* the bytes to encode, preferably a whole chunk           */
+	uint64_t offset;    /* in the file. 0: the sample may begin with the file's header; else
+			       the hint in *report is kept */
 };
 
 #define TUNE_TRIED_MAX 24

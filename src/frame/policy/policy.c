@@ -204,8 +204,6 @@ static int choose(struct policy *p, struct scratch *s, const struct policy_chunk
 	p->since += c->plain.n;
 	if (good)
 		return 0;
-	if (c->offset == 0)
-		in.head = c->plain;
 	p->chosen = false; /* a failed choice leaves an incomplete report */
 	TRY(tune_choose(s, &goal, &in, &p->pipeline, &p->report));
 	p->chosen = true;
