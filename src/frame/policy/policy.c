@@ -81,11 +81,11 @@ void policy_follow(struct policy *p, const struct settings *s, struct frame *f)
 		p->pipeline.blocksize = round_block(s->pipeline.blocksize, item_size(&p->pipeline));
 	/* Frames made by other programs keep their pipeline. */
 	p->tuned = s->tune != SETTINGS_TUNE_OFF && (empty || s->insist || frame_is_ours(f));
-	p->aim = aims[s->tune];
-	p->base = s->pipeline;
-	p->free_level = s->free_level;
+	p->goal = (struct tune_goal){.aim = aims[s->tune],
+				     .base = s->pipeline,
+				     .free_codec = s->free_level,
+				     .free_blocksize = s->free_blocksize};
 	p->level_auto = s->level_auto;
-	p->free_blocksize = s->free_blocksize;
 	p->chosen = p->first = false;
 	p->since = 0;
 	p->report = (struct tune_report){0};
@@ -196,16 +196,15 @@ static void fit(const struct policy *p, const struct policy_chunk *c, struct pip
 
 static int choose(struct policy *p, struct scratch *s, const struct policy_chunk *c)
 {
-	struct tune_goal goal = {.aim = p->aim, .base = p->base, .whole = p->items,
-				 .free_codec = p->free_level, .free_blocksize = p->free_blocksize};
 	struct tune_input in = {.sample = c->plain, .offset = c->offset};
 
 	bool good = p->chosen && tune_still_good(s, &p->report, p->since, c->plain);
 	p->since += c->plain.n;
 	if (good)
 		return 0;
+	p->goal.whole = p->items;
 	p->chosen = false; /* a failed choice leaves an incomplete report */
-	TRY(tune_choose(s, &goal, &in, &p->pipeline, &p->report));
+	TRY(tune_choose(s, &p->goal, &in, &p->pipeline, &p->report));
 	p->chosen = true;
 	p->since = c->plain.n;
 	if (!p->items) {
@@ -223,11 +222,10 @@ static bool deserves_choice(const struct policy *p, struct scratch *s, struct vi
 /* For files too small for a choice: they are mostly text and code, and treated as such. */
 static void begin_small(struct policy *p)
 {
-	struct tune_goal goal = {.aim = p->aim, .free_codec = p->free_level};
 	uint8_t level = p->pipeline.level;
 
 	if (p->tuned)
-		tune_raise_level(&goal, &p->pipeline);
+		tune_raise_level(&p->goal, &p->pipeline);
 	p->items = 1;
 	p->first = p->pipeline.level != level;
 }
@@ -310,7 +308,7 @@ static bool stands_beside(const struct policy *p, const struct policy_guest *g,
 	if (g->typesize > 1)
 		return g->typesize == items && whole_items(p, items, g->file_size, g->chunk_size);
 	return items == 1 ||
-	       (items && g->blocksize % items && is_apart(g->blocksize, &p->base, items) &&
+	       (items && g->blocksize % items && is_apart(g->blocksize, &p->goal.base, items) &&
 		is_apart(g->blocksize, &o->pipeline, items));
 }
 
@@ -343,8 +341,8 @@ struct pipeline policy_beside(struct policy *p, const uint8_t filter[FILTER_SLOT
 {
 	struct pipeline out = policy_header(p);
 
-	if (p->tuned && p->free_level && !filters_are_none(filter) && out.level > p->base.level)
-		out.level = p->base.level;
+	if (p->tuned && p->goal.free_codec && !filters_are_none(filter))
+		out.level = (uint8_t)min_u64(out.level, p->goal.base.level);
 	return out;
 }
 

@@ -44,11 +44,9 @@
 
 struct policy {
 	/* from the settings: policy_follow */
-	bool tuned;           /* the tuner chooses by looking at the data */
-	enum tune_aim aim;
-	struct pipeline base; /* codec and level that the tuner starts from */
-	bool free_level, free_blocksize; /* not given: the tuner may change them */
-	bool level_auto;      /* the level follows the load; the caller sets it */
+	bool tuned;            /* the tuner chooses by looking at the data */
+	struct tune_goal goal; /* what it is told; `whole` is set for each choice */
+	bool level_auto;       /* the level follows the load; the caller sets it */
 
 	pthread_mutex_t lock; /* for all below, except in policy_follow */
 	/* item size of the chunks whose typesize is not 1; 1: there are none; 0: unknown yet */
