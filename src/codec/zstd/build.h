@@ -9,6 +9,7 @@
 #define JOINED(name, end) name##end
 #define WITH_END(name, end) JOINED(name, end)
 #define zstd_fast WITH_END(zstd_fast, ZSTD_FAST_BUILD)
+#define zstd_find_single WITH_END(zstd_find_single, ZSTD_FAST_BUILD)
 #define zstd_find_double WITH_END(zstd_find_double, ZSTD_FAST_BUILD)
 #define zstd_estimate WITH_END(zstd_estimate, ZSTD_FAST_BUILD)
 #define zstd_count_sequences WITH_END(zstd_count_sequences, ZSTD_FAST_BUILD)

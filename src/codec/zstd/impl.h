@@ -1,7 +1,7 @@
 /*
  * Shared by the files of the encoder (zstd/fast.h). The steps for a block:
  *
- *   zstd_find                finds its sequences and literals          match.c, double.c
+ *   zstd_find                finds its sequences and literals          find.c, single.c, double.c
  *   zstd_count_literals      histogram of the literals                 literals.c, count.h
  *   zstd_plan_sequences      tables, and what the sequences cost       sequences.c, fse.c
  *     are they worth it?     if not, the whole block is literals       fast.c
@@ -34,7 +34,7 @@ struct zstd_known {
 
 /*
  * How a stream is searched for matches, and the table of zstd_work that is used. Planes are the
- * output of a filter: there, only worthwhile matches are taken (zstd/match.c).
+ * output of a filter: there, only worthwhile matches are taken (zstd/single.c).
  */
 enum zstd_search {
 	ZSTD_NEAR,         /* level 1, up to ZSTD_NEAR_MAX bytes; `near`                  */

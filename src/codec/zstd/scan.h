@@ -30,7 +30,7 @@
 #define LEAP_NOISE 256
 
 /*
- * How long a match in planes must be to be taken (zstd/match.c), with a new offset and with the
+ * How long a match in planes must be to be taken (zstd/single.c), with a new offset and with the
  * last one.
  */
 struct worth {
@@ -137,7 +137,16 @@ ALWAYS_INLINE void put_swapped(struct scan *s)
 	put_match(s, &m);
 }
 
-/* The search of level 2 (zstd/double.c). `leap`: its initial value after each match. */
+ALWAYS_INLINE bool in_planes(const enum zstd_search by)
+{
+	return by == ZSTD_PLANES || by == ZSTD_FAR_PLANES;
+}
+
+/*
+ * The searches of level 1 (zstd/single.c) and of level 2 (zstd/double.c). `leap`: its initial value
+ * after each match. `bits`: of a literal, in 1/256.
+ */
+void zstd_find_single(struct scan *s, unsigned leap, enum zstd_search search, uint32_t bits);
 void zstd_find_double(struct scan *s, unsigned leap, enum zstd_search search);
 
 #endif
