@@ -96,8 +96,6 @@ struct tuner {
 	bool has_signs;             /* tune_signed found an item                               */
 	bool repeats;               /* the best candidate has a chunk in one block             */
 	uint8_t level;              /* tune_look_at_levels: better than tune_raise_level's, or 0 */
-	bool no_shuffle;            /* differences were far better than shuffled bytes ...     */
-	bool no_delta;              /* ... or far worse                                        */
 };
 
 /* True: the codec can estimate the length of an encoded sample without encoding it. */

@@ -100,25 +100,31 @@ static bool is_sparse(const struct tuner *t)
 	       tune_permille(&t->report->tried[0]) < SPARSE;
 }
 
+/* Which of the two was far behind the other for likelier items. */
+struct behind {
+	bool shuffle, delta;
+};
+
 /*
  * A filter whose entropy is a sixth worse than its sibling's does not catch up by matches, and is
- * not tried. Nor is one that was far behind its sibling for likelier items, except for records.
+ * not tried. Nor is one that was far behind its sibling before, except for records.
  */
-static int try_item(struct tuner *t, const struct tune_item *item, bool bits)
+static int try_item(struct tuner *t, const struct tune_item *item, bool bits,
+		    struct behind *behind)
 {
 	struct tune_report *r = t->report;
 	bool record = is_record(t, item), all = is_sparse(t);
 	bool shuffle = item->size > 1 &&
 		       (all || item->shuffled < item->delta + item->delta / 6);
 	bool delta = all || item->delta < item->shuffled + item->shuffled / 6;
-	if (shuffle && (record || !t->no_shuffle))
+	if (shuffle && (record || !behind->shuffle))
 		TRY(try_kind(t, TUNE_KIND_SHUFFLE, item->size));
-	if (delta && (record || !t->no_delta))
+	if (delta && (record || !behind->delta))
 		TRY(try_kind(t, TUNE_KIND_BYTEDELTA, item->size));
-	if (shuffle && delta && !record && !t->no_shuffle && !t->no_delta) {
+	if (shuffle && delta && !record && !behind->shuffle && !behind->delta) {
 		const struct tune_trial *last = &r->tried[r->ntried - 1];
-		t->no_shuffle = tune_far_behind(&last[-1], last);
-		t->no_delta = tune_far_behind(last, &last[-1]);
+		behind->shuffle = tune_far_behind(&last[-1], last);
+		behind->delta = tune_far_behind(last, &last[-1]);
 	}
 	/* Sparse bytes cost at least a bit each, bits may cost less: masks, one-hot rows. */
 	bits = all || (bits && item->size > 1);
@@ -231,12 +237,13 @@ static int try_filters(struct tuner *t)
 	unsigned nbits = items_by_bits(&t->goal->base);
 	unsigned nlikely = is_certain(t) ? 1 : ITEMS_TRIED;
 	bool text = tune_is_text(t->gathered);
+	struct behind behind = {false, false};
 	for (unsigned i = 0; i < t->scan.n; i++) {
 		const struct tune_item *item = &t->scan.item[i];
 		bool record = is_record(t, item);
 		bool likely = least_bits(item) <= least + least / 12 || is_sparse(t);
 		if (record || (i < nlikely && likely && !(text && is_behind_plain(r))))
-			TRY(try_item(t, item, record || (i < nbits && !text)));
+			TRY(try_item(t, item, record || (i < nbits && !text), &behind));
 	}
 	TRY(try_bits_of_signed(t));
 	return try_bits_of_bytes(t);
