@@ -105,7 +105,7 @@ static bool add_filter(struct pipeline *out, int *n, uint8_t filter, uint8_t met
 	return true;
 }
 
-/* The same filters with typesize 1. False: there is no such form (delta). */
+/* The same filters with typesize 1; false: they have no such form (delta), and *out has none. */
 static bool bytewise(const struct pipeline *p, struct pipeline *out)
 {
 	uint8_t item = (uint8_t)p->typesize;
@@ -113,6 +113,8 @@ static bool bytewise(const struct pipeline *p, struct pipeline *out)
 	int n = 0;
 
 	*out = *p;
+	if (p->typesize == 1)
+		return true;
 	pipeline_drop_filters(out);
 	out->typesize = 1;
 	for (int i = 0; fits && i < FILTER_SLOTS; i++) {
@@ -136,6 +138,8 @@ static bool bytewise(const struct pipeline *p, struct pipeline *out)
 		}
 		shuffled = p->filter[i] == FILTER_SHUFFLE && out->meta[n - 1] == item;
 	}
+	if (!fits)
+		pipeline_drop_filters(out);
 	return fits;
 }
 
@@ -177,20 +181,18 @@ static bool whole_items(const struct policy *p, uint32_t items, uint64_t size, u
  */
 static void fit(const struct policy *p, const struct policy_chunk *c, struct pipeline *out)
 {
-	struct pipeline want = p->pipeline;
-	bool has_items = want.typesize > 1 && want.typesize == p->items;
+	struct pipeline items = p->pipeline, bytes;
 
-	filters_imply_item(want.filter, want.meta, want.typesize);
-	*out = want;
-	if (has_items && whole_items(p, p->items, c->file_size, c->chunk_size))
+	filters_imply_item(items.filter, items.meta, items.typesize);
+	bool has_form = bytewise(&items, &bytes);
+	bool has_items = items.typesize > 1 && items.typesize == p->items;
+	/* Without a bytewise form: the reference will refuse slices that cut an item. */
+	if (has_items && (whole_items(p, p->items, c->file_size, c->chunk_size) ||
+			  (!has_form && !p->in_bytes))) {
+		*out = items;
 		return;
-	if (want.typesize > 1 && !bytewise(&want, out)) {
-		*out = want;
-		if (has_items && !p->in_bytes)
-			return; /* the reference will refuse slices that cut an item */
-		pipeline_drop_filters(out);
-		out->typesize = 1;
 	}
+	*out = bytes;
 	set_odd_blocks(p, out, c->plain.n);
 }
 
