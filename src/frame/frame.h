@@ -106,15 +106,6 @@ bool frame_is_ours(const struct frame *f);
 /* False: sparse, variable, VL-blocks, beta, or more chunks than we allow in a frame. */
 bool frame_writable(const struct frame *f);
 
-/*
- * True: the root that the header pointed to was torn, and the newest whole one was opened instead.
- * Warning the user is left to the caller, which knows the file's name.
- */
-bool frame_went_back(const struct frame *f);
-
-/* True: the newest root is from a COMMIT_PART, whose writer never got to the full commit. */
-bool frame_is_part(const struct frame *f);
-
 /* True: there is a fixed metalayer of that name. *content is borrowed until frame_close. */
 bool frame_meta(const struct frame *f, const char *name, struct view *content);
 
@@ -357,7 +348,7 @@ void frame_expect_items(struct frame *f, uint32_t size);
 /* Changes the chunk size of a frame that has no chunks. [mutator] */
 void frame_set_chunk_size(struct frame *f, uint32_t chunk_size);
 
-/* ---- Committing, and what the disk has: frame_{commit,state,vouch,space,identity}.c ---- */
+/* ---- Committing: frame_commit.c, frame_vouch.c ---- */
 
 enum durability {
 	COMMIT_PART,  /* as COMMIT_LATER, but more changes that belong with these follow */
@@ -387,18 +378,6 @@ uint64_t frame_kept(const struct frame *f); /* [reader] */
 bool frame_writes(const struct frame *f, enum durability how);
 
 /*
- * True: there are changes since the last full commit, so another one has to follow. Moved chunks do
- * not count once they are committed. [reader]
- */
-bool frame_dirty(const struct frame *f);
-
-/*
- * True: only a commit can free the many bytes of chunks that were replaced. Calling frame_commit
- * then, with any durability, keeps the file below 1.5 times its live size. [reader]
- */
-bool frame_wants_commit(const struct frame *f);
-
-/*
  * Makes the root on disk durable. Changes since then stay pending. A suspect frame (below) has to
  * be committed instead. [mutator]
  */
@@ -417,6 +396,29 @@ bool frame_unproven(const struct frame *f);
 NODISCARD int frame_vouch(struct frame *f);
 
 /*
+ * Wary: before a commit of data replaces the root on disk, it reads that root again, and fails with
+ * -ESTALE if another program has written it. The tail of such a file is left alone. [mutator]
+ */
+void frame_set_wary(struct frame *f, bool wary);
+
+/* ---- What is known of the root on disk: frame_state.c, frame_identity.c ---- */
+
+/*
+ * True: there are changes since the last full commit, so another one has to follow. Moved chunks do
+ * not count once they are committed. [reader]
+ */
+bool frame_dirty(const struct frame *f);
+
+/*
+ * True: the root that the header pointed to was torn, and the newest whole one was opened instead.
+ * Warning the user is left to the caller, which knows the file's name.
+ */
+bool frame_went_back(const struct frame *f); /* [reader] */
+
+/* True: the newest root is from a COMMIT_PART, whose writer never got to the full commit. */
+bool frame_is_part(const struct frame *f); /* [reader] */
+
+/*
  * True: recovery found the root, and the header on disk still points elsewhere, so other programs
  * cannot open the frame. A COMMIT_SYNC ends that. [reader]
  */
@@ -432,12 +434,6 @@ bool frame_recovered(const struct frame *f);
  */
 bool frame_latest(const struct frame *f);
 void frame_set_latest(struct frame *f);
-
-/*
- * True: some bytes will be free only after another commit, or once the root on disk is durable.
- * [reader]
- */
-bool frame_waits(const struct frame *f);
 
 /*
  * True: a sync has failed. Until one succeeds, every commit has to rewrite everything since the
@@ -464,8 +460,7 @@ struct frame_roots {
 struct frame_roots frame_roots(const struct frame *f);
 
 /*
- * Is the root on disk still the one that this frame was opened at, or wrote last
- * (frame_identity.c)?
+ * Is the root on disk still the one that this frame was opened at, or wrote last?
  *
  *   ROOT_SAME   yes
  *   ROOT_ALIKE  looks the same, but another program wrote it, and may have replaced chunks by
@@ -478,13 +473,19 @@ enum root_match { ROOT_OTHER, ROOT_ALIKE, ROOT_SAME };
 void frame_remember_root(struct frame *f);
 enum root_match frame_compare_root(struct frame *f); /* [reader] */
 
-/*
- * Wary: before a commit of data replaces the root on disk, it reads that root again, and fails with
- * -ESTALE if another program has written it. The tail of such a file is left alone. [mutator]
- */
-void frame_set_wary(struct frame *f, bool wary);
-
 /* ---- Free space in the file: frame_space.c, frame_disk.c, compact.c ---- */
+
+/*
+ * True: only a commit can free the many bytes of chunks that were replaced. Calling frame_commit
+ * then, with any durability, keeps the file below 1.5 times its live size. [reader]
+ */
+bool frame_wants_commit(const struct frame *f);
+
+/*
+ * True: some bytes will be free only after another commit, or once the root on disk is durable.
+ * [reader]
+ */
+bool frame_waits(const struct frame *f);
 
 /*
  * True: more than a third of the file is free or will be, as far as is known without a search.

@@ -120,17 +120,6 @@ int frame_sync_root(struct frame *f)
 	return 0;
 }
 
-void frame_cut_given_up(struct frame *f)
-{
-	f->recoverable = false; /* a root with those changes may lack only its header */
-	if (f->state != FRAME_CLEAN || !f->writable || f->suspect || f->recovered)
-		return;
-	f->changed = true;
-	IGNORE(frame_sync_root(f));
-	f->reserved = true; /* perhaps, before the frame was loaded again */
-	frame_disk_release(f);
-}
-
 /* Commits the first to->nbytes decoded bytes; what is after them stays pending. */
 static int commit_cut(struct frame *f, const struct new_root *to)
 {

@@ -132,3 +132,14 @@ void frame_disk_trim(struct frame *f)
 	punch_gaps(f);
 	cut_tail(f);
 }
+
+void frame_cut_given_up(struct frame *f)
+{
+	f->recoverable = false; /* a root with those changes may lack only its header */
+	if (f->state != FRAME_CLEAN || !f->writable || f->suspect || f->recovered)
+		return;
+	f->changed = true;
+	IGNORE(frame_sync_root(f));
+	f->reserved = true; /* perhaps, before the frame was loaded again */
+	frame_disk_release(f);
+}
