@@ -110,40 +110,47 @@ void frame_set_tight(struct frame *f, bool tight)
  * which then waited for a durable root. True: they are still there, and there is ample room after
  * the last chunk, so a commit would put them closer to it.
  */
-static bool root_lies_behind(struct frame *f)
+static bool root_can_move(struct frame *f)
 {
 	uint64_t end, at = f->info.header_len + f->info.cbytes, len = f->info.frame_len - at;
 	return frame_live_end(f, &f->index, &end) == 0 &&
 	       space_fits_between(&f->space, 4 * len, end, at);
 }
 
+/* Moves the last chunks that fit into gaps, about `step` bytes. *done: how many bytes it moved. */
+static int move_last(struct frame *f, uint64_t step, uint64_t *done)
+{
+	struct last *l = mem_zalloc(sizeof *l);
+	bool ahead = f->ahead;
+	int rc = 0;
+	if (!l)
+		return -ENOMEM;
+	find_last(f, l);
+	for (uint32_t i = 0; rc == 0 && i < l->n && *done < step; i++) {
+		uint32_t moved;
+		if (l->list[i].n == f->stale)
+			continue; /* the caller is about to rewrite it */
+		rc = move(f, &l->list[i], &moved);
+		*done += moved;
+	}
+	mem_free(l);
+	f->ahead = ahead; /* the data is unchanged */
+	return rc;
+}
+
 int frame_compact(struct frame *f, uint64_t step)
 {
 	uint64_t done = 0;
-	bool ahead = f->ahead;
-	int rc = 0;
 	if (!f->writable || f->state == FRAME_BROKEN)
 		return 0;
 	frame_space_survey(f);
 	if (!too_much(f, f->space.nfree) || is_of_holes(f))
 		return 0;
-	struct last *l = mem_zalloc(sizeof *l);
-	if (!l)
-		return -ENOMEM;
-	find_last(f, l);
-	for (uint32_t i = 0; rc == 0 && i < l->n && done < step; i++) {
-		uint32_t moved;
-		if (l->list[i].n == f->stale)
-			continue; /* the caller is about to rewrite it */
-		rc = move(f, &l->list[i], &moved);
-		done += moved;
-	}
-	mem_free(l);
-	f->ahead = ahead; /* the data is unchanged */
-	if (rc < 0 || done > 0)
-		return rc < 0 ? rc : 1;
-	bool behind = f->state == FRAME_CLEAN && root_lies_behind(f);
-	if (behind)
-		f->state = FRAME_DIRTY;
-	return behind;
+	TRY(move_last(f, step, &done));
+	if (done)
+		return 1;
+	if (f->state != FRAME_CLEAN || !root_can_move(f))
+		return 0;
+	f->state = FRAME_DIRTY;
+	return 1;
 }

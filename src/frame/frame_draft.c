@@ -110,7 +110,7 @@ static int place(struct frame *f, struct draft *d)
 	uint64_t least, len = d->packed.n + d->trailer_len;
 	TRY(frame_live_end(f, d->to.index, &least));
 	TRY(buf_reserve(&d->packed, len + SLACK_ROOM));
-	TRY(space_take_behind(&f->space, len + SLACK_ROOM, least, &d->at));
+	TRY(space_take_after(&f->space, len + SLACK_ROOM, least, &d->at));
 	uint32_t slack = slack_at(f, d, d->at + len);
 	len += slack;
 	space_shorten(&f->space, d->at, len);

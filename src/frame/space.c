@@ -227,7 +227,7 @@ static struct space_extent *lowest_from(const struct space *sp, uint64_t len, ui
 	return e;
 }
 
-int space_take_behind(struct space *sp, uint64_t len, uint64_t least, uint64_t *at)
+int space_take_after(struct space *sp, uint64_t len, uint64_t least, uint64_t *at)
 {
 	assert(len > 0 && least <= sp->end);
 	struct space_extent *e = lowest_from(sp, len, least);

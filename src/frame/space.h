@@ -49,9 +49,9 @@ void space_deinit(struct space *sp);
 NODISCARD int space_take(struct space *sp, uint64_t len, uint64_t *at);
 
 /* The same, but first fit, from the lowest free extent that begins at or after `least`. */
-NODISCARD int space_take_behind(struct space *sp, uint64_t len, uint64_t least, uint64_t *at);
+NODISCARD int space_take_after(struct space *sp, uint64_t len, uint64_t least, uint64_t *at);
 
-/* True: space_take_behind would take a place that ends at or before `most`. */
+/* True: space_take_after would take a place that ends at or before `most`. */
 bool space_fits_between(const struct space *sp, uint64_t len, uint64_t least, uint64_t most);
 
 /* As space_take, but from the best fit that ends at or before `most`. -ENOSPC: there is none. */

@@ -37,7 +37,7 @@ SPEED, WORST, SIZE, KERNELS = 1.2, 0.95, 1.01, 1.3  # what must be reached
 
 
 def linux_text():
-    """Source text of Linux: its public headers one behind the other."""
+    """Source text of Linux: its public headers one after the other."""
     top = data.fetch("linux-libc-dev") / "usr/include/linux"
     return b"".join(f.read_bytes() for f in sorted(top.rglob("*.h")))
 

@@ -114,7 +114,7 @@ def put_sparse(system, work):
 
 
 def index_seconds(frame):
-    """How long it takes to read what lies behind the chunks: index, checksums, trailer."""
+    """How long it takes to read what lies after the chunks: index, checksums, trailer."""
     with open(frame, "rb") as f:
         head = f.read(64)
         start = int.from_bytes(head[11:15], "big") + int.from_bytes(head[39:47], "big")

@@ -138,7 +138,7 @@ static void run_bare_decode(struct probe *p)
 	}
 }
 
-/* Filters all blocks as the chunk has them, streams behind each other. */
+/* Filters all blocks as the chunk has them, streams one after the other. */
 static void bare_open(struct bare *x, struct bench *b)
 {
 	struct chunk c = {0};
