@@ -182,13 +182,11 @@ static bool is_current(struct listing *l, const struct entry *e, const struct it
 	struct frame_info info;
 	struct io *io;
 	int fd = openat(i->folder->fd, i->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	int rc = fd < 0 ? -errno : io_file_open(&io, fd);
+	int rc = fd < 0 ? -errno : io_file_open_take(&io, fd);
 	if (rc >= 0) {
 		rc = frame_probe(io, &info);
 		io_close(io);
 	}
-	if (fd >= 0)
-		close(fd);
 	return rc >= 0 && info.nbytes == (uint64_t)e->st.st_size;
 }
 
@@ -239,8 +237,8 @@ static void compress_path(struct compress *c, const char *path)
 		walk_all(w, from.fd);
 	} else {
 		int rc = last_listing_find(&c->last, from.fd, from.name, &e);
-		const char *slash = strrchr(path, '/');
-		c->as = slash ? slash[1] ? slash + 1 : NULL : path;
+		const char *slash = strrchr(path, '/'), *last = slash ? slash + 1 : path;
+		c->as = *last ? last : NULL;
 		c->is_named = true;
 		if (rc == 0)
 			walk_one(w, &c->last.l, e);
@@ -269,14 +267,17 @@ static const char *target_problem(const struct compress *c)
 	return NULL;
 }
 
+static void print_sizes(uint64_t bytes, uint64_t stored)
+{
+	printf(": %" PRIu64 " -> %" PRIu64 " (%.1f %%)\n", bytes, stored,
+	       bytes ? 100 * (double)stored / (double)bytes : 100);
+}
+
 /* Prints a line for a frame that was made. */
 static void tell(const struct output *o)
 {
-	uint64_t bytes = (uint64_t)o->item.st.st_size, stored = o->stored;
-
 	tool_print_path(o->item.from);
-	printf(": %" PRIu64 " -> %" PRIu64 " (%.1f %%)\n", bytes, stored,
-	       bytes ? 100 * (double)stored / (double)bytes : 100);
+	print_sizes((uint64_t)o->item.st.st_size, o->stored);
 }
 
 /*
@@ -328,9 +329,8 @@ static int run(struct compress *c, char **source, const char *where)
 static void tell_totals(const struct compress *c)
 {
 	struct outputs_totals t = outputs_totals(c->outputs);
-	printf("%" PRIu64 " file%s: %" PRIu64 " -> %" PRIu64 " (%.1f %%)\n", t.files,
-	       t.files == 1 ? "" : "s", t.bytes, t.stored,
-	       t.bytes ? 100 * (double)t.stored / (double)t.bytes : 100);
+	printf("%" PRIu64 " file%s", t.files, t.files == 1 ? "" : "s");
+	print_sizes(t.bytes, t.stored);
 }
 
 /*
