@@ -254,21 +254,6 @@ static void heed_old_note(struct frame *f, struct view content)
 	buf_free(&plain);
 }
 
-/* The rest of load_marked, after its checks. `e`: the note, or NULL; *plain: to decode it. */
-static int load_noted(struct frame *f, struct fingerprint fp, const struct meta_entry *e,
-		      struct buf *plain, uint64_t *prove)
-{
-	struct root_note note = {0};
-	if (f->info.nbytes == 0)
-		TRY(load_front(f, fp));
-	else if (fp.type == TRAILER_TYPE_64 && e)
-		TRY(root_note_decode(&note, e->content, plain));
-	if (fp.type == TRAILER_TYPE_64)
-		f->root_id = frame_root_id(&f->info, fp);
-	TRY(frame_load_places(f));
-	return note.head.n ? use_note(f, &note, fp, prove) : 0;
-}
-
 /*
  * Loads a contiguous frame that is not a beta: its fingerprint says whether it is whole, a note
  * that we have written it.
@@ -277,14 +262,26 @@ static int load_marked(struct frame *f, uint64_t *prove)
 {
 	struct fingerprint fp = trailer_fingerprint(buf_view(&f->trailer));
 	const struct meta_entry *e = meta_find(&f->vlmeta, TRAILER_NOTE);
+	bool ours = fp.type == TRAILER_TYPE_64;
+	struct root_note note = {0};
 	struct buf plain = {0};
+	int rc = 0;
 	if (e && !trailer_has_fingerprint(buf_view(&f->trailer)))
 		return CORRUPT("no fingerprint after a trailer of ours", f->info.frame_len);
 	TRY(check_root(f->io, buf_view(&f->head), &f->info, fp));
 	f->had_note = e;
-	if (e && fp.type != TRAILER_TYPE_64)
+	if (ours)
+		f->root_id = frame_root_id(&f->info, fp);
+	else if (e)
 		heed_old_note(f, e->content);
-	int rc = load_noted(f, fp, e, &plain, prove);
+	if (f->info.nbytes == 0)
+		rc = load_front(f, fp);
+	else if (ours && e)
+		rc = root_note_decode(&note, e->content, &plain);
+	if (rc == 0)
+		rc = frame_load_places(f);
+	if (rc == 0 && note.head.n)
+		rc = use_note(f, &note, fp, prove);
 	buf_free(&plain);
 	return rc < 0 ? rc : strip_note(f);
 }
