@@ -87,8 +87,6 @@ static bool has_doubtful_filter(const struct tuner *t)
 {
 	const struct tune_report *r = t->report;
 	const struct tune_trial *best = &r->tried[0], *plain = &r->tried[tune_place_of_plain(r)];
-	if (!tune_can_estimate(t) || !tune_is_filtered(&best->pipeline))
-		return false;
 	uint32_t with = tune_permille(best);
 	if (t->has_signs && tune_last_filter(&best->pipeline) == FILTER_BITSHUFFLE)
 		return true;
@@ -109,25 +107,25 @@ static int find_copies(struct tuner *t, bool *found)
 /*
  * True: the best candidate is a filter for decimals, which have more copies than short pieces show;
  * or one for text, or for usual items although matches save a lot, with no filter as a close
- * second: in text, copies made up for no more than a quarter.
+ * second: in text, copies made up for no more than a quarter. `sample`: the bytes gathered last.
  */
-static bool may_have_copies(const struct tuner *t)
+static bool may_have_copies(const struct tuner *t, struct view sample)
 {
 	const struct tune_report *r = t->report;
 	const struct tune_trial *best = &r->tried[0], *plain = &r->tried[tune_place_of_plain(r)];
-	if (!tune_can_estimate(t) || !tune_is_filtered(&best->pipeline))
-		return false;
 	uint32_t with = tune_permille(best), without = tune_permille(plain);
 	bool usual = t->wordy && tune_is_usual(best->pipeline.typesize);
 	return (usual && 8 * without <= 9 * with + 8) || t->decimals ||
-	       (4 * without <= 5 * with && tune_is_text(t->gathered));
+	       (4 * without <= 5 * with && tune_is_text(sample));
 }
 
 static int look_for_copies(struct tuner *t)
 {
 	bool far;
+	if (!tune_can_estimate(t) || !tune_is_filtered(&t->report->tried[0].pipeline))
+		return 0;
 	TRY(find_copies(t, &far));
-	return far || may_have_copies(t) ? try_copies(t, far) : 0;
+	return far || may_have_copies(t, t->gathered) ? try_copies(t, far) : 0;
 }
 
 int tune_look_far(struct tuner *t)
