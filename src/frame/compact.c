@@ -60,8 +60,7 @@ static int move(struct frame *f, const struct move *m, uint32_t *moved)
 	*moved = 0;
 	TRY(frame_stored(f, m->n, &st));
 	TRY(stored_length(&st, &p.len));
-	TRY(numbers_reserve(&f->index, f->space.nlent + 1));
-	TRY(numbers_reserve(&f->sums, f->space.nlent + 1));
+	TRY(frame_reserve_put(f));
 	int rc = space_take_below(&f->space, p.len, st.at, &p.at);
 	if (rc < 0)
 		return rc == -ENOSPC ? 0 : rc;

@@ -272,13 +272,19 @@ static void reclaim(struct frame *f, uint32_t n)
 	frame_disk_trim(f);
 }
 
+int frame_reserve_put(struct frame *f)
+{
+	uint32_t n = f->space.nlent + 1;
+	TRY(numbers_reserve(&f->index, n));
+	return numbers_reserve(&f->sums, n);
+}
+
 int frame_alloc(struct frame *f, uint32_t n, uint32_t len, struct frame_place *p)
 {
 	frame_check(f);
 	assert(len >= CHUNK_HEAD);
 	reclaim(f, n);
-	TRY(numbers_reserve(&f->index, f->space.nlent + 1));
-	TRY(numbers_reserve(&f->sums, f->space.nlent + 1));
+	TRY(frame_reserve_put(f));
 	*p = (struct frame_place){.len = len, .epoch = era_now()};
 	TRY(space_take(&f->space, len, &p->at));
 	int rc = frame_disk_reserve(f, n, p);

@@ -140,6 +140,9 @@ void frame_check(const struct frame *f);
 /* Hands out a frame that was opened or made; or closes it, if `rc` says that this failed. */
 NODISCARD int frame_ready_take(struct frame **out, struct frame *f, int rc);
 
+/* Reserves memory so that whatever is lent, and one chunk more, can be put without any. */
+NODISCARD int frame_reserve_put(struct frame *f);
+
 /* Frees everything loaded, so that another root can be loaded: only the file stays. */
 void frame_unload(struct frame *f);
 
