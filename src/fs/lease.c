@@ -10,7 +10,6 @@ int lease_reopen(struct fs *fs, int fd, int flags)
 		return got;
 	bool relieved = relief_begin(&fs->relief);
 	got = backing_reopen(&fs->backing, fd, flags);
-	if (relieved)
-		relief_end(&fs->relief);
+	relief_end(&fs->relief, relieved);
 	return got;
 }

@@ -127,8 +127,10 @@ bool relief_begin(struct relief *r)
 	return serves;
 }
 
-void relief_end(struct relief *r)
+void relief_end(struct relief *r, bool begun)
 {
+	if (!begun)
+		return;
 	pthread_mutex_lock(&r->lock);
 	r->waiting--;
 	pthread_mutex_unlock(&r->lock);

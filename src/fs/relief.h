@@ -10,6 +10,8 @@
 #ifndef FS_RELIEF_H
 #define FS_RELIEF_H
 
+#include "base/err.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 
@@ -39,10 +41,10 @@ void relief_stop(struct relief *r);
 
 /*
  * Enclose a wait, in any thread that holds no locks of ours except those of a single file, whose
- * other requests may wait as well. False: requests are no longer served, and relief_end must not be
- * called.
+ * other requests may wait as well. relief_begin is false if requests are no longer served;
+ * relief_end is told what it returned, or false if it was not called.
  */
-bool relief_begin(struct relief *r);
-void relief_end(struct relief *r);
+NODISCARD bool relief_begin(struct relief *r);
+void relief_end(struct relief *r, bool begun);
 
 #endif

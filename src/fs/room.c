@@ -17,8 +17,7 @@ static void pause_longer(struct fs *fs, uint64_t *pause)
 	bool relieved = *pause > PAUSE_ALONE && relief_begin(&fs->relief);
 
 	clock_nap(pause, PAUSE_MAX);
-	if (relieved)
-		relief_end(&fs->relief);
+	relief_end(&fs->relief, relieved);
 }
 
 bool room_soon(struct fs *fs, struct room_wait *w, int rc)

@@ -25,7 +25,7 @@ static bool begin_relief(struct fs *fs, uint64_t held)
 
 static void end_relief(struct fs *fs, uint64_t held)
 {
-	relief_end(&fs->relief);
+	relief_end(&fs->relief, true);
 	large_return(fs->large, held);
 }
 

@@ -32,7 +32,7 @@ static bool wait_for_descriptor(struct fs *fs)
 	if (!relief_begin(&fs->relief))
 		return false;
 	clock_sleep(WAIT_NS);
-	relief_end(&fs->relief);
+	relief_end(&fs->relief, true);
 	return true;
 }
 

@@ -87,8 +87,7 @@ static void lock_to_open(struct fs *fs, struct inode *n)
 		clock_nap(&nap, NAP_MAX_NS);
 		pthread_mutex_lock(&n->lock);
 	}
-	if (relieved)
-		relief_end(&fs->relief);
+	relief_end(&fs->relief, relieved);
 }
 
 /* For a file that is not open: waits, using a temporary sidecar. *busy: what that has learned. */

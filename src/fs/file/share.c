@@ -197,8 +197,7 @@ static void wait_for_gate(struct file *f)
 		return;
 	bool relieved = relief_begin(&f->fs->relief);
 	pthread_rwlock_wrlock(&f->gate);
-	if (relieved)
-		relief_end(&f->fs->relief);
+	relief_end(&f->fs->relief, relieved);
 }
 
 void file_reload_in_turn(struct file *f)

@@ -81,7 +81,7 @@ static int reload_if_foreign(struct inode *n, const struct stat *st)
 	if (rc != -EAGAIN)
 		return rc != 0;
 	/* Beside a lock file it is the writer that has the lock: look again later. */
-	return atomic_load(&n->file->sidecar.there) ? 0 : rc;
+	return n->file->sidecar.there ? 0 : rc;
 }
 
 /*
@@ -159,7 +159,7 @@ static bool is_kept_briefly(const struct inode *n)
 	for (const struct handle *h = n->handles; h; h = h->next)
 		if (h->writable && h->opened)
 			return false;
-	return !n->file->kept && !atomic_load(&n->file->sidecar.there) && !file_changed(n->file);
+	return !n->file->kept && !n->file->sidecar.there && !file_changed(n->file);
 }
 
 /*
@@ -254,8 +254,7 @@ static bool detach_if_changed(struct fs *fs, const struct entry *e)
 		relieved = relieved || relief_begin(&fs->relief);
 		clock_nap(&nap, NAP_MAX_NS);
 	}
-	if (relieved)
-		relief_end(&fs->relief);
+	relief_end(&fs->relief, relieved);
 	inode_put(fs->inodes, n, 1);
 	return settled;
 }

@@ -11,7 +11,7 @@ bool preload_suits(struct file *f)
 {
 	uint64_t size = file_size(f);
 
-	return size && size <= SMALL && !atomic_load(&f->sidecar.there);
+	return size && size <= SMALL && !f->sidecar.there;
 }
 
 static bool store(struct fs *fs, struct inode *n, struct reply *r)

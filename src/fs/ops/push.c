@@ -66,8 +66,7 @@ static bool suits_inode_locked(const struct inode *n)
 	const struct file *f = n->file;
 
 	return f && !f->writable && !n->nwriters && !n->entering && n->busy == INODE_NOT_BUSY &&
-	       !n->detached && n->kernel.owner == n->cache_owner &&
-	       !atomic_load(&f->sidecar.there);
+	       !n->detached && n->kernel.owner == n->cache_owner && !f->sidecar.there;
 }
 
 bool push_begin(struct fs *fs, struct inode *n, const struct reply *answer, struct push *p)

@@ -149,7 +149,7 @@ void file_decode_ahead(struct file *f, uint64_t at, uint64_t len)
 {
 	struct fetch x = {.f = f};
 
-	if (f->npy || atomic_load(&f->sidecar.there) || pthread_rwlock_tryrdlock(&f->lock) != 0)
+	if (f->npy || f->sidecar.there || pthread_rwlock_tryrdlock(&f->lock) != 0)
 		return;
 	err_clear();
 	uint64_t end = min_u64(at + len, frame_size(f->frame));

@@ -47,7 +47,7 @@ static int begin(struct fs *fs, struct slow *s)
 		return -EINTR; /* the mount is ending */
 	int rc = wait_for_place(fs, s);
 	if (rc < 0)
-		relief_end(&fs->relief);
+		relief_end(&fs->relief, true);
 	return rc;
 }
 
@@ -70,6 +70,6 @@ void slow_end(struct fs *fs, struct slow *s)
 	if (!s->going)
 		return;
 	atomic_fetch_sub(&fs->slow.going, 1);
-	relief_end(&fs->relief);
+	relief_end(&fs->relief, true);
 	s->going = false;
 }

@@ -126,8 +126,7 @@ bool sidecar_rest(struct sidecar *s, int op, struct rest *r)
 
 void sidecar_end_rest(struct sidecar *s, struct rest *r)
 {
-	if (r->relieved)
-		relief_end(s->relief);
+	relief_end(s->relief, r->relieved);
 }
 
 bool sidecar_rest_briefly(struct sidecar *s, int op, struct rest *r)
