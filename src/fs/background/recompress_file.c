@@ -126,17 +126,10 @@ static int encode(struct workspace *ws)
 }
 
 /*
- * The file is not in use through the mount now. A program that writes to it behind our back, even
- * without locks, must not find chunks of ours among its own, or our root in place of its own.
- */
-static int look_for_others(struct file *f)
-{
-	return frame_compare_root(f->frame) == ROOT_OTHER ? -ESTALE : 0;
-}
-
-/*
- * Stores the chunk, and enters it into the index. Checks for other writers right before it writes,
- * not earlier: finding space for the first chunk reads the headers of all chunks.
+ * Stores the chunk, and enters it into the index. The file is not in use through the mount now: a
+ * program that writes to it behind our back, even without locks, must not find chunks of ours among
+ * its own, nor our root in place of its own (commit). Checked right before the write, not earlier:
+ * finding space for the first chunk reads the headers of all chunks.
  */
 static int store(struct file *f, uint32_t n, struct view stored)
 {
@@ -144,9 +137,9 @@ static int store(struct file *f, uint32_t n, struct view stored)
 
 	caps_note(f->inode, f->fd);
 	TRY(frame_alloc(f->frame, n, (uint32_t)stored.n, &place));
-	int rc = look_for_others(f);
-	if (rc >= 0)
-		rc = frame_write(f->frame, &place, stored);
+	int rc = frame_compare_root(f->frame) == ROOT_OTHER
+			 ? -ESTALE
+			 : frame_write(f->frame, &place, stored);
 	if (rc < 0) {
 		frame_unalloc(f->frame, &place);
 		return rc;
@@ -157,10 +150,7 @@ static int store(struct file *f, uint32_t n, struct view stored)
 
 static int commit(struct file *f)
 {
-	pthread_rwlock_wrlock(&f->lock);
-	int rc = look_for_others(f);
-	pthread_rwlock_unlock(&f->lock);
-	return rc < 0 ? rc : file_try_sync(f, COMMIT_SYNC);
+	return file_compare_root(f) == ROOT_OTHER ? -ESTALE : file_try_sync(f, COMMIT_SYNC);
 }
 
 /*
@@ -350,9 +340,8 @@ int recompress_file(struct recompress_job *j)
  */
 bool recompress_was_overtaken(struct file *f)
 {
-	pthread_rwlock_wrlock(&f->lock);
-	bool other = look_for_others(f) < 0;
-	pthread_rwlock_unlock(&f->lock);
+	bool other = file_compare_root(f) == ROOT_OTHER;
+
 	if (other)
 		IGNORE(file_reload_changed(f));
 	return other;

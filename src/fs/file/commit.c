@@ -316,12 +316,7 @@ static bool is_overtaken(struct file *f)
 	pthread_mutex_lock(&n->lock);
 	bool same = n->times.pending || (stat_fd(f->fd, &st) == 0 && seen_is_same(n, &st));
 	pthread_mutex_unlock(&n->lock);
-	if (!same)
-		return true;
-	pthread_rwlock_rdlock(&f->lock);
-	same = frame_compare_root(f->frame) != ROOT_OTHER;
-	pthread_rwlock_unlock(&f->lock);
-	return !same;
+	return !same || file_compare_root(f) == ROOT_OTHER;
 }
 
 int file_compact_gated(struct file *f)

@@ -136,6 +136,14 @@ bool file_has_a_name(const struct file *f)
 	return stat_fd(f->fd, &st) < 0 || st.st_nlink > 0;
 }
 
+enum root_match file_compare_root(struct file *f)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	enum root_match is = frame_compare_root(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	return is;
+}
+
 int file_check_change(const struct file *f)
 {
 	if (f->lost)

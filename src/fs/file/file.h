@@ -167,6 +167,9 @@ uint64_t file_size_locked(const struct file *f);
 /* True: the backing file has a name, even if that was never looked up, or this is not known. */
 bool file_has_a_name(const struct file *f);
 
+/* frame_compare_root under the lock, which this takes. */
+enum root_match file_compare_root(struct file *f);
+
 /*
  * 0: the content can be changed. -EIO: the file is LOST. -EROFS: it was opened for writing, and
  * another program has since replaced it by a frame that can only be read. The lock is held.

@@ -288,14 +288,6 @@ void file_wait_for_others(struct file *f)
 	atomic_fetch_sub(&f->waiting_writers, 1);
 }
 
-static enum root_match known_root(struct file *f)
-{
-	pthread_rwlock_rdlock(&f->lock);
-	enum root_match known = frame_compare_root(f->frame);
-	pthread_rwlock_unlock(&f->lock);
-	return known;
-}
-
 /*
  * Enters the sidecar to write, by one of its functions. -ESTALE: it was left again, since another
  * program has held it exclusively after the frame was read. What our changes build on may be gone,
@@ -306,7 +298,7 @@ static int enter(struct file *f, int (*by)(struct sidecar *))
 {
 	TRY(file_look_sidecar(f));
 	int how = by(&f->sidecar);
-	if (!sidecar_changed(&f->sidecar, how) || known_root(f) == ROOT_SAME)
+	if (!sidecar_changed(&f->sidecar, how) || file_compare_root(f) == ROOT_SAME)
 		return how;
 	sidecar_leave(&f->sidecar, how);
 	return -ESTALE;
