@@ -292,11 +292,9 @@ void policy_lend(struct policy *p, struct frame *f, struct policy_origin *out)
 	pthread_mutex_unlock(&p->lock);
 }
 
-static bool may_adopt(const struct policy *p, const struct policy_guest *g)
+static bool may_adopt(const struct policy *p, const struct frame *f, const struct policy_origin *o)
 {
-	const struct policy_origin *o = g->origin;
-
-	return (g->first || !p->items) && o->items &&
+	return (frame_size(f) == 0 || !p->items) && o->items &&
 	       o->items == item_size(&o->pipeline) &&
 	       pipeline_check(&o->pipeline, NULL) >= 0;
 }
@@ -314,18 +312,25 @@ static bool stands_beside(const struct policy *p, const struct policy_guest *g,
 		is_apart(g->blocksize, &o->pipeline, items));
 }
 
-bool policy_admit(struct policy *p, const struct policy_guest *g, bool *adopted)
+static void adopt(struct policy *p, struct frame *f, const struct policy_origin *o)
+{
+	struct pipeline header = o->pipeline;
+
+	p->items = o->items;
+	p->pipeline = o->pipeline;
+	p->chosen = p->first = false;
+	note_item(&header);
+	frame_set_pipeline(f, &header);
+}
+
+bool policy_admit(struct policy *p, struct frame *f, const struct policy_guest *g)
 {
 	pthread_mutex_lock(&p->lock);
 	const struct policy_origin own = {.items = p->items, .pipeline = p->pipeline};
-	bool adopts = may_adopt(p, g);
+	bool adopts = may_adopt(p, f, g->origin);
 	bool fits = stands_beside(p, g, adopts ? g->origin : &own);
-	*adopted = adopts && fits;
-	if (*adopted) {
-		p->items = g->origin->items;
-		p->pipeline = g->origin->pipeline;
-		p->chosen = p->first = false;
-	}
+	if (adopts && fits)
+		adopt(p, f, g->origin);
 	pthread_mutex_unlock(&p->lock);
 	return fits;
 }

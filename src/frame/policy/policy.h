@@ -113,15 +113,14 @@ struct policy_guest {
 	uint32_t typesize, blocksize; /* of the chunk */
 	uint64_t file_size;           /* of the target, including the chunk */
 	uint32_t chunk_size;
-	bool first; /* the target has no chunk yet */
 };
 
 /*
- * True: by the rules above, the file may have the chunk. *adopted: the file had no item size yet
- * and has taken over that of the origin, with its pipeline. Must not be called while a chunk is
- * being encoded.
+ * True: by the rules above, the file of policy `p` and frame `f` may have the chunk. If it had no
+ * item size yet, it has taken over that of the origin, with its pipeline, which its header is to
+ * name. Must not be called while a chunk is being encoded.
  */
-bool policy_admit(struct policy *p, const struct policy_guest *g, bool *adopted);
+bool policy_admit(struct policy *p, struct frame *f, const struct policy_guest *g);
 
 /* The pipeline of new chunks, in the form for a header. */
 struct pipeline policy_header(struct policy *p);

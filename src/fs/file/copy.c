@@ -125,10 +125,8 @@ static int admit(struct file *f, const struct raw_chunk *c, uint64_t size)
 {
 	struct policy_guest g = {.origin = &c->origin,
 				 .file_size = size,
-				 .chunk_size = f->chunk_size,
-				 .first = frame_size(f->frame) == 0};
+				 .chunk_size = f->chunk_size};
 	struct chunk shape = {0};
-	bool adopted;
 
 	if (!c->stored.n)
 		return 1;
@@ -138,12 +136,8 @@ static int admit(struct file *f, const struct raw_chunk *c, uint64_t size)
 	chunk_deinit(&shape);
 	if (rc)
 		return rc < 0 ? rc : 0;
-	if (!policy_admit(&f->policy, &g, &adopted))
+	if (!policy_admit(&f->policy, f->frame, &g))
 		return 0;
-	if (adopted) {
-		struct pipeline header = policy_header(&f->policy);
-		frame_set_pipeline(f->frame, &header);
-	}
 	f->maybe_typed |= g.typesize > 1;
 	return 1;
 }
