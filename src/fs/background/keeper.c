@@ -37,30 +37,38 @@ struct keeper {
 	pthread_t thread;
 	struct waker waker;
 	uint64_t pause; /* PAUSE_SHARE, in ns */
-	int last_rc;    /* of the latest background commit */
+	int last_rc;    /* of the latest round */
 	uint64_t requests, trimmed; /* how many by the last round, and by the last trim */
 	struct meter_sums sums;     /* scratch space for stats_all_requests */
 };
 
 /*
- * Which files a round commits: those in the intent log, or all that have something to commit. LAST:
+ * Which files are committed: those in the intent log, or all that have something to commit. LAST:
  * all, when the mount ends.
  */
-enum round { ROUND_NONE, ROUND_LOGGED, ROUND_ALL, ROUND_LAST };
+enum which { ROUND_NONE, ROUND_LOGGED, ROUND_ALL, ROUND_LAST };
+
+/* A round of commits. */
+struct round {
+	enum which which;
+	uint64_t patience; /* how long it may yet wait for other programs' locks, in ns        */
+	int told;          /* the failure of the round before, which need not be logged again  */
+	int rc;            /* result: the first failure                                        */
+};
 
 /* The result for a file whose commit was put off to the next round. */
 #define COMES_BACK 1
 
-/* Commits; if another program has the lock, waits for it for what is left of *patience. */
-static int commit_patiently(struct file *f, enum durability how, uint64_t *patience)
+/* Commits; if another program has the lock, waits for it for what is left of the patience. */
+static int commit_patiently(struct round *r, struct file *f, enum durability how)
 {
 	int rc = file_try_sync(f, how);
 
-	while (rc == -EAGAIN && *patience && f->sidecar.there) {
+	while (rc == -EAGAIN && r->patience && f->sidecar.there) {
 		uint64_t began = meter_now();
-		sidecar_wait_some(&f->sidecar, SIDECAR_COMMIT, *patience);
+		sidecar_wait_some(&f->sidecar, SIDECAR_COMMIT, r->patience);
 		rc = file_try_sync(f, how);
-		*patience -= min_u64(*patience, meter_now() - began);
+		r->patience -= min_u64(r->patience, meter_now() - began);
 	}
 	if (rc == -EAGAIN)
 		sidecar_tell_if_long(&f->sidecar);
@@ -69,15 +77,15 @@ static int commit_patiently(struct file *f, enum durability how, uint64_t *patie
 
 /*
  * Commits a file; durably if it is in the intent log, so that the log can forget it. If another
- * program has the file's lock, the file is put off when *patience is used up, so that other files
- * have their turn; but the last round waits as long as an fsync does.
+ * program has the file's lock, the file is put off when the patience is used up, so that other
+ * files have their turn; but the last round waits as long as an fsync does.
  */
-static int commit_one(struct file *f, enum round round, uint64_t *patience)
+static int commit_one(struct round *r, struct file *f)
 {
 	bool logged = file_in_log(f);
 	enum durability how = logged ? COMMIT_SYNC : COMMIT_LATER;
 
-	if (!logged && round == ROUND_LOGGED)
+	if (!logged && r->which == ROUND_LOGGED)
 		return 0;
 	/*
 	 * Most chunks are stored here, while writers go on: the commit, which stops them, does the
@@ -85,7 +93,7 @@ static int commit_one(struct file *f, enum round round, uint64_t *patience)
 	 */
 	if (flush_submit_batch(f, FLUSH_ALL))
 		IGNORE(flush_wait(f)); /* the commit retries, and reports what fails */
-	return round == ROUND_LAST ? file_sync(f, how) : commit_patiently(f, how, patience);
+	return r->which == ROUND_LAST ? file_sync(f, how) : commit_patiently(r, f, how);
 }
 
 /* Closes gaps, large ones over several rounds, for which the file stays on the list. */
@@ -99,57 +107,60 @@ static void compact(struct file *f)
 	}
 }
 
-/* Logs which file could not be committed, and what becomes of its data. */
-static void tell_failed(struct file *f, int rc, enum round round)
+/*
+ * Logs which file could not be committed, and what becomes of its data. A round in the background
+ * logs only its first failure, unless it is that of the round before: a full disk stays full for a
+ * while.
+ */
+static void note_failure(struct round *r, struct file *f, int rc)
 {
 	char name[NAME_MAX + 1], text[ERR_TEXT_MAX];
 
 	inode_log_name(f->fs->inodes, f->inode, name);
 	err_text(rc, text);
-	if (round == ROUND_LAST)
+	if (r->which == ROUND_LAST)
 		log_err("%s: the last commit failed: %s", name, text);
-	else
+	else if (r->rc == 0 && rc != r->told)
 		log_err("%s: background commit: %s; the data waits in memory", name, text);
+	if (r->rc == 0)
+		r->rc = rc;
 }
 
-/*
- * Returns the first failure, and logs it unless the round before had the same one, `told`: a full
- * disk stays full for a while. The last round logs each failure. `patience`: how long the round may
- * wait for other programs' locks, in ns.
- */
-static int commit_files(struct fs *fs, enum round round, uint64_t patience, int told)
+static void commit_files(struct fs *fs, struct round *r)
 {
 	uint64_t ticket = uncommitted_ticket(&fs->uncommitted);
 	struct file *f;
-	int rc = 0;
 
 	while ((f = uncommitted_pin_oldest(&fs->uncommitted, ticket))) {
 		err_clear(); /* the note of a worker's failure is with the worker */
-		int one = commit_one(f, round, &patience);
-		if (one < 0 && (round == ROUND_LAST || (rc == 0 && one != told)))
-			tell_failed(f, one, round);
-		if (one == 0 && round != ROUND_LOGGED)
+		int rc = commit_one(r, f);
+		if (rc < 0)
+			note_failure(r, f, rc);
+		else if (rc == 0 && r->which != ROUND_LOGGED)
 			compact(f);
-		if (one < 0 && rc == 0)
-			rc = one;
-		kept_unpin(f, one);
+		kept_unpin(f, rc);
 	}
 	intent_settle(fs->intent, &fs->sync_failed);
-	return rc;
 }
 
 int keeper_commit_all(struct fs *fs)
 {
-	return commit_files(fs, ROUND_LAST, 0, 0);
+	struct round r = {.which = ROUND_LAST};
+
+	commit_files(fs, &r);
+	return r.rc;
 }
 
-static void commit_in_background(struct keeper *k, enum round round)
+static void commit_in_background(struct keeper *k, enum which which)
 {
-	int rc = commit_files(k->fs, round, min_u64(k->pause, LOCK_MOST), k->last_rc);
+	struct round r = {.which = which,
+			  .patience = min_u64(k->pause, LOCK_MOST),
+			  .told = k->last_rc};
 
-	if (rc == 0 && k->last_rc < 0)
+	commit_files(k->fs, &r);
+	if (r.rc == 0 && k->last_rc < 0)
 		log_info("background commit works again");
-	k->last_rc = rc;
+	k->last_rc = r.rc;
 }
 
 /* The time when everything is to be committed; with -o commit=0 never. */
@@ -163,7 +174,7 @@ static uint64_t next_round(const struct keeper *k)
  * Waits until `next`, the time for all files; or until no fsync has gone to the intent log for a
  * while, for the files in it. ROUND_NONE: the thread shall end.
  */
-static enum round wait_for_round(struct keeper *k, uint64_t next)
+static enum which wait_for_round(struct keeper *k, uint64_t next)
 {
 	/* While the disk is full, which may last, each try would encode all that waits in vain. */
 	bool full = err_is_full(k->last_rc);
@@ -200,14 +211,14 @@ static void trim_memory(struct keeper *k)
 static void *keeper_main(void *arg)
 {
 	struct keeper *k = arg;
-	enum round round;
+	enum which which;
 
 	if (waker_sleep(&k->waker, WAKER_NEVER)) /* keeper_wake */
 		k->answered(k->ctx);
 	uint64_t next = next_round(k);
-	while ((round = wait_for_round(k, next)) != ROUND_NONE) {
-		commit_in_background(k, round);
-		if (round == ROUND_ALL) {
+	while ((which = wait_for_round(k, next)) != ROUND_NONE) {
+		commit_in_background(k, which);
+		if (which == ROUND_ALL) {
 			spare_trim(k->fs->spare);
 			trim_memory(k);
 			next = next_round(k);
