@@ -36,14 +36,23 @@
 #define TO_READ ((off_t)1 << 33)
 #define USERS ((off_t)1 << 32)
 
-static bool set_byte(int fd, off_t at, short type)
+/* `type`: F_RDLCK sets the mark, F_UNLCK clears it. A failure is ignored. */
+static void set_mark(int fd, off_t at, short type)
 {
 	struct flock own = {.l_type = type, .l_start = at, .l_len = 1};
-	return fcntl(fd, F_OFD_SETLK, &own) == 0;
+	(void)fcntl(fd, F_OFD_SETLK, &own);
+}
+
+/* Sets or clears a mark here, and one on each directory above. */
+static void set_marks(const struct backing *b, off_t here, off_t above, short type)
+{
+	set_mark(b->lock, here, type);
+	for (unsigned i = 0; i < b->nabove; i++)
+		set_mark(b->above[i], above, type);
 }
 
 /* The first mark of another daemon from `at` on. */
-static bool find_byte(int fd, off_t at, off_t len, off_t *found)
+static bool find_mark(int fd, off_t at, off_t len, off_t *found)
 {
 	struct flock any = {.l_type = F_WRLCK, .l_start = at, .l_len = len};
 
@@ -53,40 +62,43 @@ static bool find_byte(int fd, off_t at, off_t len, off_t *found)
 	return true;
 }
 
-/* Sets or clears a mark here and on the directories above, once there is a mount to speak of. */
-static void set_all(const struct backing *b, off_t at, short type)
+static bool has_mark(int fd, off_t at)
 {
-	if (b->lock < 0 || !b->own_dev)
-		return;
-	(void)set_byte(b->lock, at, type);
-	for (unsigned i = 0; i < b->nabove; i++)
-		(void)set_byte(b->above[i], BELOW + at, type);
+	off_t found;
+	return find_mark(fd, at, 1, &found);
+}
+
+/* A mark that speaks of the mount, once there is one. */
+static void tell(const struct backing *b, off_t at, short type)
+{
+	if (b->lock >= 0 && b->own_dev)
+		set_marks(b, at, BELOW + at, type);
 }
 
 /* The same for ENDING, for which nobody looks above. */
-static void set_ending(const struct backing *b, short type)
+static void tell_ending(const struct backing *b, short type)
 {
 	if (b->lock >= 0 && b->own_dev)
-		(void)set_byte(b->lock, ENDING + (off_t)b->own_dev, type);
+		set_mark(b->lock, ENDING + (off_t)b->own_dev, type);
 }
 
 void claim_tell_mount(const struct backing *b)
 {
-	set_all(b, PROCESS + getpid(), F_RDLCK);
-	set_all(b, (off_t)b->own_dev, F_RDLCK);
+	tell(b, PROCESS + getpid(), F_RDLCK);
+	tell(b, (off_t)b->own_dev, F_RDLCK);
 }
 
 void claim_tell_ending(const struct backing *b)
 {
-	set_ending(b, F_RDLCK);
-	set_all(b, (off_t)b->own_dev, F_UNLCK);
+	tell_ending(b, F_RDLCK);
+	tell(b, (off_t)b->own_dev, F_UNLCK);
 }
 
 void claim_tell_unmounted(const struct backing *b)
 {
-	set_all(b, (off_t)b->own_dev, F_UNLCK);
-	set_ending(b, F_UNLCK);
-	set_all(b, PROCESS + getpid(), F_UNLCK);
+	tell(b, (off_t)b->own_dev, F_UNLCK);
+	tell_ending(b, F_UNLCK);
+	tell(b, PROCESS + getpid(), F_UNLCK);
 }
 
 /* The signals of stopper_signals. */
@@ -101,7 +113,7 @@ static bool is_asked_to_end(int fd, off_t base)
 {
 	off_t at;
 
-	return find_byte(fd, base + PROCESS, PROCESS, &at) &&
+	return find_mark(fd, base + PROCESS, PROCESS, &at) &&
 	       process_bits((pid_t)(at - base - PROCESS), "ShdPnd:") & ENDING_SIGNALS;
 }
 
@@ -130,24 +142,21 @@ static bool find_mount_of(dev_t dev, struct place *p)
 bool claim_is_ending(const char *path, dev_t mount)
 {
 	struct place p;
-	off_t found;
 
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	bool told = is_asked_to_end(fd, 0) || find_byte(fd, ENDING + (off_t)mount, 1, &found);
+	bool told = is_asked_to_end(fd, 0) || has_mark(fd, ENDING + (off_t)mount);
 	close(fd);
 	return told && find_mount_of(mount, &p);
 }
 
 bool claim_is_shown(const char *path, dev_t mount)
 {
-	off_t found;
-
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return false;
-	bool shown = find_byte(fd, (off_t)mount, 1, &found);
+	bool shown = has_mark(fd, (off_t)mount);
 	close(fd);
 	return shown;
 }
@@ -206,21 +215,19 @@ struct obstacle {
 	char machine[HOST_NAME_MAX + 1];
 };
 
-static void mark(const struct backing *b, bool shared, short type)
+/* Says, or no longer, that this daemon uses the directory. */
+static void mark_use(const struct backing *b, bool shared, short type)
 {
 	off_t who = (shared ? TO_READ : TO_WRITE) + geteuid();
 
-	(void)set_byte(b->lock, USED + who, type);
-	for (unsigned i = 0; i < b->nabove; i++)
-		(void)set_byte(b->above[i], USED_BELOW + who, type);
+	set_marks(b, USED + who, USED_BELOW + who, type);
 }
 
 /* A writer shares with nobody, a reader with readers. */
 static bool is_used_by(int fd, off_t used, uid_t user, bool shared)
 {
-	off_t found;
-	return find_byte(fd, used + TO_WRITE + user, 1, &found) ||
-	       (!shared && find_byte(fd, used + TO_READ + user, 1, &found));
+	return has_mark(fd, used + TO_WRITE + user) ||
+	       (!shared && has_mark(fd, used + TO_READ + user));
 }
 
 /* `by_others`: other users except root count as well, if they write. */
@@ -228,7 +235,7 @@ static bool is_used(int fd, off_t used, bool shared, bool by_others)
 {
 	off_t found;
 	return is_used_by(fd, used, 0, shared) || is_used_by(fd, used, geteuid(), shared) ||
-	       (by_others && find_byte(fd, used + TO_WRITE, USERS, &found));
+	       (by_others && find_mark(fd, used + TO_WRITE, USERS, &found));
 }
 
 /*
@@ -268,13 +275,13 @@ static int try_once(struct backing *b, bool shared, struct obstacle *o)
 	if (!locked && (errno == EWOULDBLOCK || errno == EINTR))
 		return 0; /* else the file system does not support flock */
 	/* marked first: of two that start at once, one sees the other, or both do and try again */
-	mark(b, shared, F_RDLCK);
+	mark_use(b, shared, F_RDLCK);
 	if (!locked || !find_obstacle(b, shared, o)) {
 		*o = (struct obstacle){-1, 0, "it", ""};
 		if (machines_lock(b->root, shared, &b->machines, o->machine) >= 0)
 			return 1;
 	}
-	mark(b, shared, F_UNLCK);
+	mark_use(b, shared, F_UNLCK);
 	return 0;
 }
 
@@ -305,7 +312,7 @@ static enum staying look_for_mount(const struct obstacle *o, char at[static PATH
 	struct place p;
 	off_t dev;
 
-	if (!find_byte(o->fd, o->base, ENDING, &dev) ||
+	if (!find_mark(o->fd, o->base, ENDING, &dev) ||
 	    !find_mount_of((dev_t)(dev - o->base), &p))
 		return LEAVES;
 	memcpy(at, p.at, sizeof p.at);
