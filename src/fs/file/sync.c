@@ -25,10 +25,10 @@
  */
 
 /*
- * Notes in the file that its root is durable now, so that this can be seen without us. A commit
- * does that, for which the file is made writable if possible.
+ * For a file that is only read: lets a commit note in it that its root is durable, or write the
+ * header of a recovered one. For that the file is made writable, if possible.
  */
-static void vouch(struct file *f)
+static void commit_root(struct file *f)
 {
 	struct file *same;
 
@@ -59,17 +59,17 @@ static int sync_read_only(struct file *f)
 {
 	pthread_rwlock_rdlock(&f->gate);
 	pthread_rwlock_rdlock(&f->lock);
-	bool late = f->writable, synced = !late && f->fd >= 0 && !f->unborn;
+	bool late = f->writable, syncs = !late && f->fd >= 0 && !f->unborn;
 	bool wants = !late && (file_wants_vouch(f) || file_wants_header(f));
 	pthread_rwlock_unlock(&f->lock);
-	int rc = synced ? sync_bytes(f->fd) : 0;
+	int rc = syncs ? sync_bytes(f->fd) : 0;
 	if (rc < 0) {
 		f->fs->sync_failed = true; /* for opens for writing from now on */
 		file_note_failed_sync(f);
 	}
 	pthread_rwlock_unlock(&f->gate);
 	if (rc >= 0 && wants)
-		vouch(f);
+		commit_root(f);
 	return late ? 1 : rc;
 }
 
@@ -130,27 +130,45 @@ static int sync_gated(struct file *f, enum durability how)
 	return 0;
 }
 
-int file_compact(struct file *f)
+static int compact(struct file *f)
 {
 	int rc = 0;
 
+	/* Compacting commits nothing that is DIRTY, but a small file is committed as a whole. */
+	if (file_size(f) <= FLUSH_WHOLE && file_changed(f))
+		rc = sync_gated(f, COMMIT_LATER);
+	if (rc >= 0)
+		rc = file_compact_gated(f);
+	if (file_changed(f))
+		return rc;
+	/* Punching gaps, after the last commit, has changed the times once more. */
+	IGNORE(file_put_caps_back(f, COMMIT_LATER));
+	if (rc == -ESTALE) /* the change is another program's */
+		times_release(f->inode, f->fd);
+	else
+		times_committed(f->inode, f->fd);
+	return rc;
+}
+
+int file_compact(struct file *f)
+{
 	pthread_rwlock_wrlock(&f->gate);
 	bool wants = f->writable && !f->inode->detached && !f->lost && file_wants_compact(f);
-	/* Compacting commits nothing that is DIRTY, but a small file is committed as a whole. */
-	if (wants && file_size(f) <= FLUSH_WHOLE && file_changed(f))
-		rc = sync_gated(f, COMMIT_LATER);
-	if (wants && rc >= 0)
-		rc = file_compact_gated(f);
-	/* Punching gaps, after the last commit, has changed the times once more. */
-	if (wants && !file_changed(f)) {
-		IGNORE(file_put_caps_back(f, COMMIT_LATER));
-		if (rc == -ESTALE) /* the change is another program's */
-			times_release(f->inode, f->fd);
-		else
-			times_committed(f->inode, f->fd);
-	}
+	int rc = wants ? compact(f) : 0;
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
+}
+
+/* For a file without changes: ends what has begun for some that did not stay. */
+static void settle_clean(struct file *f)
+{
+	IGNORE(flush_wait(f)); /* after a loss the log may not have been kept yet */
+	if (!file_changed(f)) {
+		/* perhaps removed by the write of a chunk that did not stay */
+		IGNORE(file_put_caps_back(f, COMMIT_LATER));
+		times_release(f->inode, f->fd);
+	}
+	unlist_committed(f);
 }
 
 static int sync_once(struct file *f, enum durability how)
@@ -162,17 +180,10 @@ static int sync_once(struct file *f, enum durability how)
 	}
 	pthread_rwlock_wrlock(&f->gate);
 	int rc = 0;
-	if (how == COMMIT_SYNC || file_changed(f)) {
+	if (how == COMMIT_SYNC || file_changed(f))
 		rc = sync_gated(f, how);
-	} else {
-		IGNORE(flush_wait(f)); /* after a loss the log may not have been kept yet */
-		if (!file_changed(f)) {
-			/* perhaps removed by the write of a chunk that did not stay */
-			IGNORE(file_put_caps_back(f, COMMIT_LATER));
-			times_release(f->inode, f->fd);
-		}
-		unlist_committed(f);
-	}
+	else
+		settle_clean(f);
 	if (rc >= 0)
 		rc = file_refused(f);
 	pthread_rwlock_unlock(&f->gate);
