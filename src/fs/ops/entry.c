@@ -100,36 +100,58 @@ static bool recall(struct inode *n, const struct stat *st, struct probed *out)
 	return known;
 }
 
-/* `entered`: the kernel already has the inode, and keeps its own size whatever we answer. */
-static int load_attr(struct fs *fs, struct inode *n, bool entered, struct stat *st)
+static int probe_again(struct fs *fs, struct inode *n, int fd, const struct stat *st,
+		       struct probed *out)
 {
-	struct probed probed = {.kind = inode_kind(n), .in_use = true};
 	char name[NAME_MAX + 1];
+	struct probe_entry what = {.fd = fd, .dirfd = -1, .name = name, .st = st};
 
-	int fd = inode_pin(fs->inodes, n);
-	TRY(fd);
-	int rc = stat_fd(fd, st);
-	if (rc >= 0 && inode_kind(n) == NODE_SPARSE)
-		frame_stat_sparse(fd, st);
+	inode_name(fs->inodes, n, name);
+	return probe_get(fs->probes, &fs->backing, &what, out);
+}
+
+static void reload_open(struct inode *n, const struct stat *st)
+{
 	pthread_mutex_lock(&n->lock);
-	if (rc >= 0 && n->file)
+	if (n->file)
 		(void)reload_if_foreign(n, st);
 	pthread_mutex_unlock(&n->lock);
-	if (rc >= 0 && inode_is_frame(n) && inodes_open_kind(fs->inodes, st) == NODE_PLAIN &&
-	    !(entered && recall(n, st, &probed))) {
-		inode_name(fs->inodes, n, name);
-		struct probe_entry what = {.fd = fd, .dirfd = -1, .name = name, .st = st};
-		rc = probe_get(fs->probes, &fs->backing, &what, &probed);
-	}
+}
+
+/*
+ * What a frame is now, if it is not open. RECALLED: what was found last time may do, unless another
+ * program has changed the file since: the kernel has the inode, and keeps its own size whatever we
+ * answer. PROBED: not for an inode that the kernel is about to get.
+ */
+enum attr_from { RECALLED, PROBED };
+
+static int load_pinned(struct fs *fs, struct inode *n, int fd, enum attr_from from, struct stat *st)
+{
+	struct probed probed = {.kind = inode_kind(n), .in_use = true};
+
+	TRY(stat_fd(fd, st));
+	if (inode_kind(n) == NODE_SPARSE)
+		frame_stat_sparse(fd, st);
+	reload_open(n, st);
+	bool closed = inode_is_frame(n) && inodes_open_kind(fs->inodes, st) == NODE_PLAIN;
+	if (closed && !(from == RECALLED && recall(n, st, &probed)))
+		TRY(probe_again(fs, n, fd, st, &probed));
+	show_attr(fs, n, &probed, st);
+	return 0;
+}
+
+static int load_attr(struct fs *fs, struct inode *n, enum attr_from from, struct stat *st)
+{
+	int fd = inode_pin(fs->inodes, n);
+	TRY(fd);
+	int rc = load_pinned(fs, n, fd, from, st);
 	inode_unpin(fs->inodes, n);
-	if (rc >= 0)
-		show_attr(fs, n, &probed, st);
 	return rc;
 }
 
 int ops_attr(struct fs *fs, struct inode *n, struct stat *st)
 {
-	return load_attr(fs, n, true, st);
+	return load_attr(fs, n, RECALLED, st);
 }
 
 /*
@@ -323,7 +345,7 @@ int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_
 	if (!e->probed.in_use)
 		show_attr(fs, n, &e->probed, &out->attr);
 	else /* it may have been closed since */
-		rc = load_attr(fs, n, false, &out->attr);
+		rc = load_attr(fs, n, PROBED, &out->attr);
 	if (rc < 0)
 		inode_put(fs->inodes, n, 1);
 	return rc;
