@@ -324,21 +324,11 @@ static int go_through(struct recompress_job *j)
 	return rc < 0 ? rc : 0;
 }
 
-int recompress_file(struct recompress_job *j)
-{
-	tell_frame(j->file, frame_set_wary, true);
-	int rc = go_through(j);
-	tell_frame(j->file, frame_set_wary, false);
-	if (rc <= 0)
-		file_take_back(j->file, rc == -ESTALE);
-	return rc;
-}
-
 /*
- * A change right after our last commit was taken for ours, and the file has our times in place of
- * its own.
+ * True: another program has written the file, and been noticed or not: a change right after our
+ * last commit was taken for ours, and the file has our times in place of its own.
  */
-bool recompress_was_overtaken(struct file *f)
+static bool was_overtaken(struct file *f)
 {
 	bool other = file_compare_root(f) == ROOT_OTHER;
 
@@ -347,7 +337,8 @@ bool recompress_was_overtaken(struct file *f)
 	return other;
 }
 
-bool recompress_leave_mark(struct file *f)
+/* False: the mark could not be set. */
+static bool leave_mark(struct file *f)
 {
 	char text[RECOMPRESS_MARK_MAX];
 	struct stat st;
@@ -362,4 +353,16 @@ bool recompress_leave_mark(struct file *f)
 	}
 	pthread_rwlock_unlock(&f->gate);
 	return left;
+}
+
+int recompress_file(struct recompress_job *j)
+{
+	tell_frame(j->file, frame_set_wary, true);
+	int rc = go_through(j);
+	tell_frame(j->file, frame_set_wary, false);
+	if (rc <= 0)
+		file_take_back(j->file, rc == -ESTALE);
+	else
+		j->marked = leave_mark(j->file);
+	return was_overtaken(j->file) ? -ESTALE : rc;
 }

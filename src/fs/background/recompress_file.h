@@ -20,22 +20,14 @@ struct recompress_job {
 	struct pool *pool; /* its workers share the chunks; NULL: the calling thread has them all */
 	bool (*stop)(void *ctx); /* called between chunks; true: stop */
 	void *ctx;
+	bool marked; /* result, if it is done: the file has the mark */
 };
 
 /*
  * Returns 1 when all chunks have been looked at and all changes are durable; 0 when it was stopped
  * or the file is being written: to resume, call it again with `next` as it was left. A failure
- * leaves the content of the file as it was.
+ * leaves the content of the file as it was. -ESTALE: another program has written it.
  */
 NODISCARD int recompress_file(struct recompress_job *j);
-
-/* Sets the mark. False: it could not be set. */
-bool recompress_leave_mark(struct file *f);
-
-/*
- * Call after the other two. True: another program has written the file, though that may have been
- * taken for a change of ours; the file has been reloaded.
- */
-bool recompress_was_overtaken(struct file *f);
 
 #endif

@@ -95,10 +95,7 @@ static int work_on(struct recompress_search *s, struct inode *n, const struct st
 	if (rc == 0)
 		rc = recompress_file(&job);
 	*next = job.next;
-	bool unmarked = rc > 0 && !recompress_leave_mark(f);
-	if (recompress_was_overtaken(f))
-		rc = -ESTALE;
-	else if (unmarked)
+	if (rc > 0 && !job.marked)
 		known_note(&s->known, found);
 	file_put(s->fs, n);
 	return rc;
