@@ -39,8 +39,7 @@ void recompress_mark(const struct stat *st, char text[static RECOMPRESS_MARK_MAX
 /* The locks are held. */
 static bool is_at_rest(const struct file *f)
 {
-	return f->writable && !f->lost && !f->dirty.dirty.count &&
-	       !f->dirty.flushing.count;
+	return !f->lost && !f->dirty.dirty.count && !f->dirty.flushing.count;
 }
 
 /* 1: the stored bytes of chunk n are in ws->base. 0: it stays as it is. */
@@ -345,7 +344,7 @@ static bool leave_mark(struct file *f)
 	bool left = false;
 
 	pthread_rwlock_wrlock(&f->gate);
-	if (f->fd >= 0 && !file_changed(f) && stat_fd(f->fd, &st) == 0) {
+	if (!file_changed(f) && stat_fd(f->fd, &st) == 0) {
 		times_hold(f->inode, f->fd);
 		recompress_mark(&st, text);
 		left = fsetxattr(f->fd, RECOMPRESS_MARK, text, strlen(text), 0) == 0;

@@ -197,6 +197,7 @@ static bool start_flushing(struct file *f, struct dirty_chunk *c)
 	f->dirty.replacing += c->replaces;
 	enter_flight(f);
 	c->turn = policy_turn(&f->policy);
+	c->job.run = flush_run;
 	return true;
 }
 
@@ -204,7 +205,6 @@ static void submit(struct file *f, struct dirty_chunk *c)
 {
 	if (!start_flushing(f, c))
 		return;
-	c->job.run = flush_run;
 	if (buffers_take(c))
 		pool_submit(f->fs->pool, &c->job, POOL_LATER);
 }
@@ -221,7 +221,6 @@ static bool begin_only_locked(struct file *f, uint32_t most, struct dirty_chunk 
 	if (!c || f->dirty.dirty.count > 1 || f->dirty.flushing.count ||
 	    frame_chunk_span(f->frame, c->n).len > most || !start_flushing(f, c))
 		return false;
-	c->job.run = flush_run;
 	if (c->len <= SMALL)
 		buffers_none(c); /* its buffers are too small to be counted */
 	else if (!buffers_take(c))

@@ -139,13 +139,15 @@ static int lock_to_reload(struct file *f)
 	return pthread_rwlock_timedwrlock(&f->lock, &end) == 0 ? 0 : -EBUSY;
 }
 
-/* After enter_gate, so no data of ours is in flight. */
+/* `sure`: it has certainly changed. After enter_gate, so no data of ours is in flight. */
 static int reload_gated(struct file *f, bool sure)
 {
 	struct inode *n = f->inode;
 	struct stat st;
-	int how = sidecar_enter_soon(&f->sidecar);
 
+	if (inode_kind(n) == NODE_SPARSE)
+		return 0;
+	int how = sidecar_enter_soon(&f->sidecar);
 	TRY(how);
 	int rc = stat_fd(f->fd, &st);
 	if (lock_to_reload(f) < 0) {
@@ -181,8 +183,6 @@ int file_reload_inode_locked(struct file *f)
 {
 	bool entered;
 
-	if (inode_kind(f->inode) == NODE_SPARSE)
-		return 0;
 	if (!enter_gate(f, &entered))
 		return looks_foreign(f) ? -EAGAIN : 0;
 	int rc = reload_gated(f, false);
@@ -204,8 +204,7 @@ void file_reload_in_turn(struct file *f)
 {
 	wait_for_gate(f);
 	pthread_mutex_lock(&f->inode->lock);
-	if (inode_kind(f->inode) != NODE_SPARSE)
-		IGNORE(reload_gated(f, false)); /* who looks next will be told */
+	IGNORE(reload_gated(f, false)); /* who looks next will be told */
 	pthread_mutex_unlock(&f->inode->lock);
 	pthread_rwlock_unlock(&f->gate);
 }
@@ -216,7 +215,7 @@ int file_reload_changed(struct file *f)
 	int rc = 0;
 
 	pthread_mutex_lock(&f->inode->lock);
-	if (inode_kind(f->inode) != NODE_SPARSE && enter_gate(f, &entered)) {
+	if (enter_gate(f, &entered)) {
 		rc = reload_gated(f, true);
 		leave_gate(f, entered);
 	}
