@@ -18,7 +18,7 @@ struct known {
 /* Forgets all of them. */
 void known_clear(struct known *k);
 
-/* Notes a file as it is; without memory, or if there are too many, others or this are forgotten. */
+/* Notes a file as it is now. If there are too many, or no memory, some are forgotten. */
 void known_note(struct known *k, const struct stat *st);
 
 /* True: it was noted, and has not changed since. */

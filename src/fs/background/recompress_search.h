@@ -23,7 +23,7 @@ struct recompress_search {
 	bool (*stop)(void *ctx);
 	void *ctx;
 
-	/* For who waits for the search; NULL: nobody has asked, and only damage is worth a line. */
+	/* For whoever waits for it; NULL: nobody does, and only damage is worth a log line. */
 	struct recompress_totals *totals;
 
 	struct known known; /* kept from search to search */

@@ -190,7 +190,7 @@ int file_reload_inode_locked(struct file *f)
 	return rc;
 }
 
-/* With no lock held: who has the gate may be syncing the file, for as long as the disk takes. */
+/* With no lock held: whoever has the gate may be syncing, for as long as the disk takes. */
 static void wait_for_gate(struct file *f)
 {
 	if (pthread_rwlock_trywrlock(&f->gate) == 0)
@@ -204,7 +204,7 @@ void file_reload_in_turn(struct file *f)
 {
 	wait_for_gate(f);
 	pthread_mutex_lock(&f->inode->lock);
-	IGNORE(reload_gated(f, false)); /* who looks next will be told */
+	IGNORE(reload_gated(f, false)); /* whoever looks next is told */
 	pthread_mutex_unlock(&f->inode->lock);
 	pthread_rwlock_unlock(&f->gate);
 }

@@ -163,9 +163,9 @@ void times_set_mtime(struct inode *n, const struct timespec *mtime)
 }
 
 /*
- * Only the owner of a file may set a time, but who may write to it may say: now. Where mtime and
- * ctime are one time, that is what was said: by touch(1), or by a write or truncation, which has
- * set the time already when the kernel sends it.
+ * Only the owner of a file may set a time, but all who may write to it may say "now". Where mtime
+ * and ctime are one time, that is what was said: by touch(1), or by a write or truncation, which
+ * has set the time already when the kernel sends it.
  */
 static int set_or_touch(int fd, const struct timespec ts[2], const struct timespec *ctime)
 {

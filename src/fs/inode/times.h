@@ -63,7 +63,7 @@ NODISCARD int times_set(struct inode *n, int fd, const struct timespec ts[2],
 
 /*
  * Call after a write of our own whose commit comes only after a while: sets the mtime that the
- * commit will set, lest a daemon killed before then leave that of the write. Does nothing if none
+ * commit will set, since a daemon killed before it would leave that of the write. Nothing if none
  * is pending.
  */
 void times_set_early(struct inode *n, int fd);

@@ -72,7 +72,7 @@ void ops_close_dir(struct fs *fs, struct dir *d)
  * only if something else has asked for that. So nothing is kept where names are not.
  *
  * A listing is kept only for a single reader. With several, one may complete a listing that another
- * has begun before changes, and a reader in the midst of a newer one then goes on with it: the
+ * has begun before changes, and a reader in the middle of a newer one then goes on with it: the
  * kernel judges its age only at the start of a directory.
  */
 static void keep_listing(const struct fs *fs, struct handle *h, struct fuse_file_info *fi)

@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 
-/* Who was refused comes back sooner than this, even if it has to wait for a lock. */
+/* A refused thread comes back sooner than this, even if it has to wait for a lock. */
 #define SOON_NS (60 * CLOCK_SECOND)
 
 /* Time is counted in units of 4 ms, in 32 bits. */

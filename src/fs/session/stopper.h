@@ -28,9 +28,9 @@ struct stopper {
 void stopper_signals(sigset_t *set);
 
 /*
- * True: one of these is pending, and would not be ignored, as nohup(1) and shells may have it: a
- * signal that is blocked becomes pending all the same. For who has blocked them, but starts no
- * stopper.
+ * For a process that has blocked them, but starts no stopper. True: one of these is pending, and
+ * would not be ignored: nohup(1) and shells ignore some, but a signal that is blocked becomes
+ * pending even then.
  */
 bool stopper_is_asked(void);
 
