@@ -181,11 +181,9 @@ static void flush_run(struct pool_job *job)
 	leave_flight(f, kept ? rc : 0);
 }
 
-/* From DIRTY to FLUSHING. False: it stays DIRTY. */
-static bool start_flushing(struct file *f, struct dirty_chunk *c)
+/* From DIRTY to FLUSHING; there is no older copy that is FLUSHING yet. */
+static void start_flushing(struct file *f, struct dirty_chunk *c)
 {
-	if (dirty_find_flushing(&f->dirty, c->n))
-		return false;
 	c->len = frame_chunk_span(f->frame, c->n).len;
 	assert(c->bytes.n <= c->len);
 	c->written = 0;
@@ -198,50 +196,52 @@ static bool start_flushing(struct file *f, struct dirty_chunk *c)
 	enter_flight(f);
 	c->turn = policy_turn(&f->policy);
 	c->job.run = flush_run;
-	return true;
 }
 
 static void submit(struct file *f, struct dirty_chunk *c)
 {
-	if (!start_flushing(f, c))
+	if (dirty_find_flushing(&f->dirty, c->n))
 		return;
+	start_flushing(f, c);
 	if (buffers_take(c))
 		pool_submit(f->fs->pool, &c->job, POOL_LATER);
 }
 
-/*
- * True: the only DIRTY chunk, which has up to `most` bytes, is FLUSHING now. *own: the chunk, for
- * the calling thread to store; NULL: a worker gets it once there is memory for that.
- */
-static bool begin_only_locked(struct file *f, uint32_t most, struct dirty_chunk **own)
+/* The only chunk in memory, if it is DIRTY and has up to `most` bytes; else NULL. */
+static struct dirty_chunk *only_chunk(struct file *f, uint32_t most)
 {
 	struct dirty_chunk *c = dirty_set_from(&f->dirty.dirty, 0);
+	bool alone = f->dirty.dirty.count == 1 && !f->dirty.flushing.count;
 
-	*own = NULL;
-	if (!c || f->dirty.dirty.count > 1 || f->dirty.flushing.count ||
-	    frame_chunk_span(f->frame, c->n).len > most || !start_flushing(f, c))
-		return false;
-	if (c->len <= SMALL)
-		buffers_none(c); /* its buffers are too small to be counted */
-	else if (!buffers_take(c))
-		return true;
-	*own = c;
+	return alone && frame_chunk_span(f->frame, c->n).len <= most ? c : NULL;
+}
+
+/*
+ * Makes it FLUSHING, for the calling thread to store. False: a worker gets it, once there is memory
+ * for that.
+ */
+static bool start_own(struct file *f, struct dirty_chunk *c)
+{
+	start_flushing(f, c);
+	if (c->len > SMALL)
+		return buffers_take(c);
+	buffers_none(c); /* they are too small to be counted */
 	return true;
 }
 
 bool flush_only(struct file *f)
 {
-	struct dirty_chunk *own;
 	bool lent = workspace_borrow();
 
 	pthread_rwlock_wrlock(&f->lock);
-	bool begun = begin_only_locked(f, lent ? FLUSH_WHOLE : SMALL, &own);
+	struct dirty_chunk *c = only_chunk(f, lent ? FLUSH_WHOLE : SMALL);
+	bool own = c && start_own(f, c);
 	pthread_rwlock_unlock(&f->lock);
 	if (own)
-		flush_run(&own->job);
+		flush_run(&c->job);
 	if (lent)
 		workspace_return();
-	return begun;
+	return c != NULL;
 }
 
 bool flush_early_suits(uint64_t end)
@@ -251,14 +251,13 @@ bool flush_early_suits(uint64_t end)
 
 void flush_early(struct file *f, uint64_t end)
 {
-	struct dirty_chunk *c = NULL;
-
 	pthread_rwlock_wrlock(&f->lock);
 	/* Fsyncs in quick succession go to the log, without any of this. */
-	if (frame_size(f->frame) == end && !f->unsynced.quick)
-		(void)begin_only_locked(f, SMALL, &c);
+	bool suits = frame_size(f->frame) == end && !f->unsynced.quick;
+	struct dirty_chunk *c = suits ? only_chunk(f, SMALL) : NULL;
+	bool own = c && start_own(f, c);
 	pthread_rwlock_unlock(&f->lock);
-	if (c)
+	if (own)
 		flush_run(&c->job);
 }
 
