@@ -8,6 +8,7 @@
 #include "fs/inode/seen.h"
 #include "fs/inode/times.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <unistd.h>
@@ -196,13 +197,15 @@ static int commit_all(struct file *f, enum durability how, bool *writes)
 /* What needs the lock. *writes: the backing file was written to. */
 static int commit_locked(struct file *f, enum durability how, bool *writes)
 {
-	bool part = how == COMMIT_PART, held_up = part && is_held_up(f);
+	bool held_up = how == COMMIT_PART && is_held_up(f);
+	int rc = 0;
 
 	if (frame_dirty(f->frame) && !held_up)
 		set_header_pipeline(f);
 	note_own_caps(f);
 	*writes = frame_writes(f->frame, how);
-	int rc = held_up ? 0 : part ? commit_part(f) : commit_all(f, how, writes);
+	if (!held_up)
+		rc = how == COMMIT_PART ? commit_part(f) : commit_all(f, how, writes);
 	f->wants_commit = false;
 	return rc;
 }
@@ -233,14 +236,33 @@ static int commit(struct file *f, enum durability how)
 
 int file_commit_gated(struct file *f, enum durability how)
 {
-	if (how != COMMIT_PART)
-		return commit(f, how);
+	assert(how != COMMIT_PART);
+	return commit(f, how);
+}
+
+int file_commit_part_gated(struct file *f)
+{
 	if (f->replaying)
 		return 0;
 	times_hold(f->inode, f->fd);
-	TRY(commit(f, how));
+	TRY(commit(f, COMMIT_PART));
 	times_hold(f->inode, f->fd);
 	return 0;
+}
+
+/*
+ * Stores what a commit may need before it. Held up: the commit leaves out what fails. Suspect:
+ * chunks in flight may be those whose sync failed.
+ */
+static void store_before_part(struct file *f)
+{
+	pthread_rwlock_rdlock(&f->lock);
+	bool held_up = dirty_holds_up(&f->dirty), suspect = frame_suspect(f->frame);
+	pthread_rwlock_unlock(&f->lock);
+	if (held_up)
+		(void)flush_submit_batch(f, FLUSH_ALL);
+	if (held_up || suspect)
+		IGNORE(flush_wait(f));
 }
 
 int file_commit_part(struct file *f)
@@ -249,18 +271,8 @@ int file_commit_part(struct file *f)
 
 	pthread_rwlock_wrlock(&f->gate);
 	if (f->wants_commit && !f->lost) {
-		pthread_rwlock_rdlock(&f->lock);
-		bool held_up = dirty_holds_up(&f->dirty), suspect = frame_suspect(f->frame);
-		pthread_rwlock_unlock(&f->lock);
-		if (held_up)
-			(void)flush_submit_batch(f, FLUSH_ALL);
-		/*
-		 * Held up: the commit leaves out what fails. Suspect: chunks in flight may be those
-		 * whose sync failed.
-		 */
-		if (held_up || suspect)
-			IGNORE(flush_wait(f));
-		rc = file_commit_gated(f, COMMIT_PART);
+		store_before_part(f);
+		rc = file_commit_part_gated(f);
 	}
 	pthread_rwlock_unlock(&f->gate);
 	return rc;
@@ -286,7 +298,7 @@ static int sync_root(struct file *f)
 /* Commits and syncs: all space that waits for a durable root is free afterwards. */
 static int free_waiting(struct file *f)
 {
-	TRY(file_commit_gated(f, COMMIT_PART));
+	TRY(file_commit_part_gated(f));
 	return sync_root(f);
 }
 

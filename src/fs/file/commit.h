@@ -11,19 +11,22 @@
 
 #include "fs/file/file.h"
 
+/* frame_commit for an open file; not COMMIT_PART. */
+NODISCARD int file_commit_gated(struct file *f, enum durability how);
+
 /*
- * frame_commit for an open file. COMMIT_PART is for a commit that another one will follow:
+ * A commit that another one will follow (COMMIT_PART):
  *
  *   - The mount goes on showing the application's times, which the last commit sets.
  *   - If bytes are missing in the part by which the file has grown, the committed file ends before
  *     them, so that nobody sees zeros in their place. If it cannot end there, nothing is done.
  *   - While the log is replayed, nothing is done either.
  */
-NODISCARD int file_commit_gated(struct file *f, enum durability how);
+NODISCARD int file_commit_part_gated(struct file *f);
 
 /*
- * Commits what is already in the frame (COMMIT_PART), but nothing DIRTY, so that the space of
- * replaced chunks can be reused. Takes the gate itself.
+ * The same if it frees much space of replaced chunks (wants_commit). Takes the gate itself. Stores
+ * nothing that is DIRTY before, unless there is no commit without it.
  */
 NODISCARD int file_commit_part(struct file *f);
 

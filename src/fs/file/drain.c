@@ -70,6 +70,6 @@ int file_drain(struct file *f)
 			return 0;
 		}
 		if (b.waiting && f->wants_commit)
-			TRY(file_commit_gated(f, COMMIT_PART));
+			TRY(file_commit_part_gated(f));
 	}
 }

@@ -118,10 +118,10 @@ static int sync_gated(struct file *f, enum durability how)
 	times_hold(f->inode, f->fd);
 	int rc = file_drain(f);
 	if (rc == -EIO) /* one chunk's old bytes cannot be read: the others need not wait */
-		IGNORE(file_commit_gated(f, COMMIT_PART));
+		IGNORE(file_commit_part_gated(f));
 	TRY(rc);
 	if (file_has_refused(f))
-		return file_commit_gated(f, COMMIT_PART);
+		return file_commit_part_gated(f);
 	TRY(file_refit(f));
 	TRY(file_commit_gated(f, how));
 	if (how == COMMIT_SYNC)
