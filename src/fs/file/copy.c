@@ -278,7 +278,7 @@ static int put_chunk(struct file *f, const struct raw_chunk *c)
 	do
 		rc = put_in_budget(f, c);
 	while (file_lock_comes(f, rc, &lock) || makes_room(f, rc, &tried) ||
-	       (!f->inode->nameless && room_soon(f->fs, &room, rc)));
+	       file_room_comes(f, rc, &room));
 	return rc;
 }
 

@@ -2,6 +2,7 @@
 
 #include "frame/policy/rules.h"
 #include "frame/view_npy.h"
+#include "fs/room.h"
 
 #include <errno.h>
 
@@ -142,6 +143,11 @@ enum root_match file_compare_root(struct file *f)
 	enum root_match is = frame_compare_root(f->frame);
 	pthread_rwlock_unlock(&f->lock);
 	return is;
+}
+
+bool file_room_comes(struct file *f, int rc, struct room_wait *w)
+{
+	return !f->inode->nameless && room_soon(f->fs, w, rc);
 }
 
 int file_check_change(const struct file *f)

@@ -24,6 +24,7 @@
 #include <stdatomic.h>
 
 struct npy;
+struct room_wait;
 
 /* The chunks that are with the workers (FLUSHING), and how the earlier ones ended. */
 struct file_flight {
@@ -163,6 +164,12 @@ void file_replace_chunk(struct file *f, uint32_t n, const struct frame_place *p)
  */
 uint64_t file_size(struct file *f);
 uint64_t file_size_locked(const struct file *f);
+
+/*
+ * After a try that returned rc: room_soon. False for a file without a name, which might wait for
+ * its own close.
+ */
+NODISCARD bool file_room_comes(struct file *f, int rc, struct room_wait *w);
 
 /* True: the backing file has a name, even if that was never looked up, or this is not known. */
 bool file_has_a_name(const struct file *f);

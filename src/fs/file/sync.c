@@ -193,7 +193,7 @@ static int sync_once(struct file *f, enum durability how)
 /*
  * On a full disk, a removed file that is being closed may be about to free space: then this waits
  * for it (room.h). It is done here and not in the worker that found no room, since the close may
- * need that worker. A removed file does not wait, as it might wait for its own close.
+ * need that worker.
  */
 int file_try_sync(struct file *f, enum durability how)
 {
@@ -202,7 +202,7 @@ int file_try_sync(struct file *f, enum durability how)
 
 	do
 		rc = sync_once(f, how);
-	while (!f->inode->nameless && !file_has_refused(f) && room_soon(f->fs, &wait, rc));
+	while (!file_has_refused(f) && file_room_comes(f, rc, &wait));
 	return rc;
 }
 

@@ -326,8 +326,7 @@ int file_enter_budget(struct file *f, uint64_t most, size_t data)
 	file_wait_for_others(f); /* not with memory reserved */
 	do
 		rc = budget_enter(f->fs->budget, most, data, f);
-	while ((!f->inode->nameless && room_soon(f->fs, &room, rc)) ||
-	       file_lock_comes(f, rc, &lock));
+	while (file_room_comes(f, rc, &room) || file_lock_comes(f, rc, &lock));
 	return rc;
 }
 

@@ -94,6 +94,13 @@ static void *notify_main(void *arg)
 	return NULL;
 }
 
+static void notify_free(struct notify *n)
+{
+	pthread_cond_destroy(&n->wake);
+	pthread_mutex_destroy(&n->lock);
+	mem_free(n);
+}
+
 int notify_start(struct notify **out, struct fs *fs)
 {
 	struct notify *n = mem_zalloc(sizeof *n);
@@ -104,14 +111,11 @@ int notify_start(struct notify **out, struct fs *fs)
 	pthread_mutex_init(&n->lock, NULL);
 	pthread_cond_init(&n->wake, NULL);
 	int rc = -pthread_create(&n->thread, NULL, notify_main, n);
-	if (rc < 0) {
-		pthread_cond_destroy(&n->wake);
-		pthread_mutex_destroy(&n->lock);
-		mem_free(n);
-		return rc;
-	}
-	*out = n;
-	return 0;
+	if (rc < 0)
+		notify_free(n);
+	else
+		*out = n;
+	return rc;
 }
 
 void notify_stop(struct notify *n)
@@ -137,9 +141,7 @@ void notify_close(struct notify *n)
 		n->first = i->next;
 		free_item(n->fs, i);
 	}
-	pthread_cond_destroy(&n->wake);
-	pthread_mutex_destroy(&n->lock);
-	mem_free(n);
+	notify_free(n);
 }
 
 void notify_changed(struct notify *n, struct inode *inode, uint64_t size)
