@@ -91,7 +91,7 @@ static void *checkpoint_main(void *arg)
 		uint64_t young = era_young();
 		if (young && (young == before || rounds == ROUNDS_MOST)) {
 			make(c);
-			young = rounds = 0;
+			young = 0;
 		}
 		rounds = young ? rounds + 1 : 0;
 		before = young;

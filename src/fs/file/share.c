@@ -40,31 +40,33 @@ void file_revalidate(struct file *f)
 
 /*
  * Takes the gate, to reload or to detach. That is under n->lock, so it cannot wait for the gate.
- * False: its holder may commit, or has changes. While the file is only read that cannot be: then a
- * reader's fsync may have the gate, for as long as the disk takes, and this goes on without it.
+ * GATE_TAKEN: its holder may commit, or has changes. While the file is only read that cannot be:
+ * then a reader's fsync may have the gate, for as long as the disk takes, and this goes on without
+ * it.
  */
-static bool enter_gate(struct file *f, bool *entered)
+enum gate { GATE_TAKEN, GATE_OURS, GATE_WITHOUT };
+
+static enum gate enter_gate(struct file *f)
 {
-	*entered = pthread_rwlock_trywrlock(&f->gate) == 0;
-	return *entered || !f->writable;
+	if (pthread_rwlock_trywrlock(&f->gate) == 0)
+		return GATE_OURS;
+	return f->writable ? GATE_TAKEN : GATE_WITHOUT;
 }
 
-static void leave_gate(struct file *f, bool entered)
+static void leave_gate(struct file *f, enum gate gate)
 {
-	if (entered)
+	if (gate == GATE_OURS)
 		pthread_rwlock_unlock(&f->gate);
 }
 
 bool file_detach(struct file *f)
 {
-	bool entered;
+	enum gate gate = enter_gate(f);
+	bool clean = gate != GATE_TAKEN && !file_changed(f);
 
-	if (!enter_gate(f, &entered))
-		return false;
-	bool clean = !file_changed(f);
 	if (clean)
 		inode_detach(f->fs->inodes, f->inode);
-	leave_gate(f, entered);
+	leave_gate(f, gate);
 	return clean;
 }
 
@@ -181,12 +183,12 @@ static bool looks_foreign(const struct file *f)
 
 int file_reload_inode_locked(struct file *f)
 {
-	bool entered;
+	enum gate gate = enter_gate(f);
 
-	if (!enter_gate(f, &entered))
+	if (gate == GATE_TAKEN)
 		return looks_foreign(f) ? -EAGAIN : 0;
 	int rc = reload_gated(f, false);
-	leave_gate(f, entered);
+	leave_gate(f, gate);
 	return rc;
 }
 
@@ -211,14 +213,10 @@ void file_reload_in_turn(struct file *f)
 
 int file_reload_changed(struct file *f)
 {
-	bool entered;
-	int rc = 0;
-
 	pthread_mutex_lock(&f->inode->lock);
-	if (enter_gate(f, &entered)) {
-		rc = reload_gated(f, true);
-		leave_gate(f, entered);
-	}
+	enum gate gate = enter_gate(f);
+	int rc = gate == GATE_TAKEN ? 0 : reload_gated(f, true);
+	leave_gate(f, gate);
 	pthread_mutex_unlock(&f->inode->lock);
 	return rc;
 }

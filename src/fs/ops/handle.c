@@ -182,7 +182,7 @@ static void note_opened(struct fs *fs, struct handle *h, struct fuse_file_info *
  * Not if others have it open: they would not see what this opener writes, nor the reverse. Those
  * that are only about to open it are refused as well.
  */
-static bool is_outdated(struct inode *n)
+static bool has_old_size(struct inode *n)
 {
 	pthread_mutex_lock(&n->lock);
 	bool outdated = n->kernel.mistaken;
@@ -211,7 +211,7 @@ static int open_frame(struct fs *fs, struct handle *h, struct newborn *born,
 	if (rc < 0)
 		return rc;
 	/* Check now: the kernel would accept writes, and find out later. */
-	if (by == OPENER_FIRST && is_outdated(n))
+	if (by == OPENER_FIRST && has_old_size(n))
 		rc = -ESTALE;
 	else if (fi->flags & O_TRUNC && !born)
 		rc = file_truncate(h->file, 0);
@@ -241,10 +241,10 @@ static int check_room(struct fs *fs, struct inode *n)
 }
 
 /*
- * As is_outdated, for a plain file: it is not as long as when the last writer closed it, or else
+ * As has_old_size, for a plain file: it is not as long as when the last writer closed it, or else
  * when it was looked up. Its readers go on with the old inode; while there are writers, it stays.
  */
-static bool plain_is_outdated(struct fs *fs, struct inode *n)
+static bool plain_has_old_size(struct fs *fs, struct inode *n)
 {
 	struct stat st;
 	int fd = inode_pin(fs->inodes, n);
@@ -266,7 +266,7 @@ static int open_content(struct fs *fs, struct handle *h, struct newborn *born,
 		TRY(check_room(fs, h->inode));
 	if (inode_is_frame(h->inode))
 		return open_frame(fs, h, born, fi, by);
-	if (by == OPENER_FIRST && !(fi->flags & O_TRUNC) && plain_is_outdated(fs, h->inode))
+	if (by == OPENER_FIRST && !(fi->flags & O_TRUNC) && plain_has_old_size(fs, h->inode))
 		return -ESTALE;
 	h->fd = open_plain(fs, h->inode, fi->flags);
 	TRY(h->fd);
