@@ -221,6 +221,15 @@ static bool is_outdated(const struct inode *n, const struct entry *e, const stru
 	return changed && n->nwriters == 0;
 }
 
+/* False: somebody still needs it, who has its file open. Under n->lock. */
+static bool give_up(struct fs *fs, struct inode *n)
+{
+	if (n->file)
+		return has_only_readers(n) && file_detach(n->file);
+	inode_detach(fs->inodes, n);
+	return true;
+}
+
 /*
  * One try of detach_if_changed, with its result in *settled. False: the inode would be given up,
  * but a request that will end soon still needs it.
@@ -229,7 +238,6 @@ static bool try_detach(struct fs *fs, const struct entry *e, struct inode *n, bo
 {
 	bool other = inode_is_other(fs->inodes, n, e);
 	bool parted = inode_has_parted(fs->inodes, n);
-	bool stays = false;
 	struct stat now;
 
 	pthread_mutex_lock(&n->lock);
@@ -238,9 +246,8 @@ static bool try_detach(struct fs *fs, const struct entry *e, struct inode *n, bo
 	int reloaded = st && n->file ? reload_if_foreign(n, st) : 0;
 	/* an open file still has its number */
 	bool past = is_outdated(n, e, st, reloaded) || (other && !n->handles);
-	if (n->file && past)
-		stays = !has_only_readers(n) || !file_detach(n->file);
-	else if (past || parted)
+	bool stays = past && !give_up(fs, n);
+	if (parted && !past)
 		inode_detach(fs->inodes, n);
 	bool soon = (stays || reloaded == -EAGAIN) && !n->detached && is_kept_briefly(n);
 	pthread_mutex_unlock(&n->lock);
