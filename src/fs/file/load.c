@@ -55,6 +55,7 @@ static int open_unborn(struct file *f, struct io *io)
 	return frame_create_take(&f->frame, io, &p, (uint32_t)s.chunksize);
 }
 
+/* Sets what depends on the frame, which takes over what the inode knows of the one before it. */
 static void follow_frame(struct file *f)
 {
 	if (f->writable)
@@ -238,6 +239,7 @@ int file_load_again(struct file *f)
 {
 	struct frame *old = f->frame;
 
+	/* for follow_frame, now and when the file is made writable */
 	f->inode->suspect = frame_suspect(old);
 	f->inode->latest = false;
 	TRY(open_contiguous(f, f->fd)); /* after a failure its handles still read the old frame */
