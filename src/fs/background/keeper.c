@@ -46,14 +46,14 @@ struct keeper {
  * Which files are committed: those in the intent log, or all that have something to commit. LAST:
  * all, when the mount ends.
  */
-enum which { ROUND_NONE, ROUND_LOGGED, ROUND_ALL, ROUND_LAST };
+enum round_kind { ROUND_NONE, ROUND_LOGGED, ROUND_ALL, ROUND_LAST };
 
 /* A round of commits. */
 struct round {
-	enum which which;
-	uint64_t patience; /* how long it may yet wait for other programs' locks, in ns        */
-	int told;          /* the failure of the round before, which need not be logged again  */
-	int rc;            /* result: the first failure                                        */
+	enum round_kind kind;
+	uint64_t patience; /* how long it may yet wait for other programs' locks, in ns       */
+	int told;          /* the failure of the round before, which need not be logged again */
+	int rc;            /* result: the first failure                                       */
 };
 
 /* The result for a file whose commit was put off to the next round. */
@@ -85,7 +85,7 @@ static int commit_one(struct round *r, struct file *f)
 	bool logged = file_in_log(f);
 	enum durability how = logged ? COMMIT_SYNC : COMMIT_LATER;
 
-	if (!logged && r->which == ROUND_LOGGED)
+	if (!logged && r->kind == ROUND_LOGGED)
 		return 0;
 	/*
 	 * Most chunks are stored here, while writers go on: the commit, which stops them, does the
@@ -93,7 +93,7 @@ static int commit_one(struct round *r, struct file *f)
 	 */
 	if (flush_submit_batch(f, FLUSH_ALL))
 		IGNORE(flush_wait(f)); /* the commit retries, and reports what fails */
-	return r->which == ROUND_LAST ? file_sync(f, how) : commit_patiently(r, f, how);
+	return r->kind == ROUND_LAST ? file_sync(f, how) : commit_patiently(r, f, how);
 }
 
 /* Closes gaps, large ones over several rounds, for which the file stays on the list. */
@@ -118,7 +118,7 @@ static void note_failure(struct round *r, struct file *f, int rc)
 
 	inode_log_name(f->fs->inodes, f->inode, name);
 	err_text(rc, text);
-	if (r->which == ROUND_LAST)
+	if (r->kind == ROUND_LAST)
 		log_err("%s: the last commit failed: %s", name, text);
 	else if (r->rc == 0 && rc != r->told)
 		log_err("%s: background commit: %s; the data waits in memory", name, text);
@@ -136,7 +136,7 @@ static void commit_files(struct fs *fs, struct round *r)
 		int rc = commit_one(r, f);
 		if (rc < 0)
 			note_failure(r, f, rc);
-		else if (rc == 0 && r->which != ROUND_LOGGED)
+		else if (rc == 0 && r->kind != ROUND_LOGGED)
 			compact(f);
 		kept_unpin(f, rc);
 	}
@@ -145,15 +145,15 @@ static void commit_files(struct fs *fs, struct round *r)
 
 int keeper_commit_all(struct fs *fs)
 {
-	struct round r = {.which = ROUND_LAST};
+	struct round r = {.kind = ROUND_LAST};
 
 	commit_files(fs, &r);
 	return r.rc;
 }
 
-static void commit_in_background(struct keeper *k, enum which which)
+static void commit_in_background(struct keeper *k, enum round_kind kind)
 {
-	struct round r = {.which = which,
+	struct round r = {.kind = kind,
 			  .patience = min_u64(k->pause, LOCK_MOST),
 			  .told = k->last_rc};
 
@@ -174,7 +174,7 @@ static uint64_t next_round(const struct keeper *k)
  * Waits until `next`, the time for all files; or until no fsync has gone to the intent log for a
  * while, for the files in it. ROUND_NONE: the thread shall end.
  */
-static enum which wait_for_round(struct keeper *k, uint64_t next)
+static enum round_kind wait_for_round(struct keeper *k, uint64_t next)
 {
 	/* While the disk is full, which may last, each try would encode all that waits in vain. */
 	bool full = err_is_full(k->last_rc);
@@ -211,14 +211,14 @@ static void trim_memory(struct keeper *k)
 static void *keeper_main(void *arg)
 {
 	struct keeper *k = arg;
-	enum which which;
+	enum round_kind kind;
 
 	if (waker_sleep(&k->waker, WAKER_NEVER)) /* keeper_wake */
 		k->answered(k->ctx);
 	uint64_t next = next_round(k);
-	while ((which = wait_for_round(k, next)) != ROUND_NONE) {
-		commit_in_background(k, which);
-		if (which == ROUND_ALL) {
+	while ((kind = wait_for_round(k, next)) != ROUND_NONE) {
+		commit_in_background(k, kind);
+		if (kind == ROUND_ALL) {
 			spare_trim(k->fs->spare);
 			trim_memory(k);
 			next = next_round(k);
