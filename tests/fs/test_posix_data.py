@@ -115,6 +115,30 @@ def test_o_sync_and_o_direct(mount, kind):
         assert read_direct(m.mnt / name, len(data)) == expect, name
 
 
+@pytest.mark.parametrize("flag", [os.O_SYNC, os.O_DSYNC])
+def test_o_sync_holds_for_what_the_kernel_does_not_sync(mount, flag):
+    """It sends FSYNC after each write by such a descriptor, but not after these."""
+    m = mount("commit=0")
+    data, old = blob(4, 2 * MiB, "floats"), blob(5, 2 * MiB, "text")
+    (m.mnt / "source").write_bytes(data)
+    for name in ("whole", "part", "hole"):
+        (m.mnt / name).write_bytes(old)
+    whole, part, hole = fds = [
+        os.open(m.mnt / name, os.O_RDWR | flag) for name in ("whole", "part", "hole")
+    ]
+    with open(m.mnt / "source", "rb") as source:
+        assert os.copy_file_range(source.fileno(), whole, len(data), 0, 0) == len(data)
+        assert os.copy_file_range(source.fileno(), part, 5000, 100, 70_000) == 5000
+    punch(hole, 4096, 100_000)
+    m.kill()
+    for fd in fds:
+        error_of(os.close, fd)
+    m.start()
+    assert (m.mnt / "whole").read_bytes() == data
+    assert (m.mnt / "part").read_bytes() == old[:70_000] + data[100:5100] + old[75_000:]
+    assert (m.mnt / "hole").read_bytes() == old[:4096] + bytes(100_000) + old[104_096:]
+
+
 def test_truncate(fs, file):
     data = file.read_bytes()
     os.truncate(file, 100_001)

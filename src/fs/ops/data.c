@@ -238,6 +238,21 @@ void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	fuse_reply_err(req, -rc);
 }
 
+static int sync_frame(fuse_req_t req, struct handle *h, const char *what, bool datasync)
+{
+	file_accept_refused(h->file, &h->refusals);
+	return sync_done(ops_fs(req), h, what, file_fsync(h->file, datasync));
+}
+
+/*
+ * After a change of a frame that is no write: for writes by such a handle, the kernel sends FSYNC.
+ * What a plain file is changed by was opened with the same flags.
+ */
+static int sync_if_synchronous(fuse_req_t req, struct handle *h, const char *what)
+{
+	return h->synchronous ? sync_frame(req, h, what, true) : 0;
+}
+
 void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
 {
 	struct handle *h = ops_handle(fi);
@@ -245,12 +260,10 @@ void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_inf
 
 	(void)ino;
 	err_clear();
-	if (h->file) {
-		file_accept_refused(h->file, &h->refusals);
-		rc = sync_done(ops_fs(req), h, "fsync", file_fsync(h->file, datasync));
-	} else {
+	if (h->file)
+		rc = sync_frame(req, h, "fsync", datasync);
+	else
 		rc = (datasync ? fdatasync(h->fd) : fsync(h->fd)) < 0 ? -errno : 0;
-	}
 	fuse_reply_err(req, -rc);
 }
 
@@ -276,14 +289,14 @@ static int change_frame(struct file *f, int mode, uint64_t off, uint64_t len)
 	return mode & FALLOC_FL_KEEP_SIZE ? 0 : file_extend(f, off + len);
 }
 
-static int fallocate_frame(fuse_req_t req, const struct handle *h, int mode, uint64_t off,
-			   uint64_t len)
+static int fallocate_frame(fuse_req_t req, struct handle *h, int mode, uint64_t off, uint64_t len)
 {
 	TRY(judge_fallocate(h->file, mode, off, len));
 	TRY(ops_killpriv_change(req, h->inode));
 	int rc = change_frame(h->file, mode, off, len);
-	if (rc < 0)
-		ops_log(ops_fs(req), h->inode, "fallocate", rc);
+	if (rc >= 0)
+		return sync_if_synchronous(req, h, "fallocate");
+	ops_log(ops_fs(req), h->inode, "fallocate", rc);
 	return -ops_errno(rc);
 }
 
@@ -296,7 +309,7 @@ static int fallocate_plain(fuse_req_t req, const struct handle *h, int mode, off
 void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len,
 		  struct fuse_file_info *fi)
 {
-	const struct handle *h = ops_handle(fi);
+	struct handle *h = ops_handle(fi);
 
 	(void)ino;
 	int rc = h->file ? fallocate_frame(req, h, mode, (uint64_t)off, (uint64_t)len)
@@ -305,7 +318,7 @@ void op_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t off, off_t len
 }
 
 /* Both are frames, or neither is. */
-static ssize_t copy(fuse_req_t req, const struct handle *from, const struct handle *to,
+static ssize_t copy(fuse_req_t req, const struct handle *from, struct handle *to,
 		    struct file_copy *c)
 {
 	off_t from_at = (off_t)c->from_at, to_at = (off_t)c->to_at;
@@ -317,6 +330,8 @@ static ssize_t copy(fuse_req_t req, const struct handle *from, const struct hand
 		return n < 0 ? -errno : n;
 	}
 	ssize_t rc = file_copy(c);
+	if (rc > 0)
+		TRY(sync_if_synchronous(req, to, "copy_file_range"));
 	if (rc >= 0)
 		return rc;
 	ops_log(ops_fs(req), c->unread ? from->inode : to->inode, "copy_file_range", (int)rc);
@@ -327,7 +342,8 @@ void op_copy_file_range(fuse_req_t req, fuse_ino_t ino_in, off_t off_in,
 			struct fuse_file_info *fi_in, fuse_ino_t ino_out, off_t off_out,
 			struct fuse_file_info *fi_out, size_t len, int flags)
 {
-	const struct handle *from = ops_handle(fi_in), *to = ops_handle(fi_out);
+	const struct handle *from = ops_handle(fi_in);
+	struct handle *to = ops_handle(fi_out);
 
 	(void)ino_in, (void)ino_out;
 	/*
