@@ -24,6 +24,7 @@ from libposix import (
     punch,
     read_direct,
     sync,
+    write_async,
     write_at,
 )
 
@@ -137,6 +138,24 @@ def test_o_sync_holds_for_what_the_kernel_does_not_sync(mount, flag):
     assert (m.mnt / "whole").read_bytes() == data
     assert (m.mnt / "part").read_bytes() == old[:70_000] + data[100:5100] + old[75_000:]
     assert (m.mnt / "hole").read_bytes() == old[:4096] + bytes(100_000) + old[104_096:]
+
+
+@pytest.mark.parametrize(
+    "flags, write_flags",
+    [(os.O_SYNC, 0), (os.O_DSYNC, 0), (0, os.RWF_DSYNC), (0, os.RWF_SYNC)],
+)
+def test_o_sync_holds_for_asynchronous_writes(mount, flags, write_flags):
+    """Like those of databases: the kernel sends no FSYNC after direct writes that the application
+    does not wait for."""
+    m = mount("commit=0")
+    old, page = blob(5, 2 * MiB, "text"), blob(6, 4096, "noise")
+    (m.mnt / "f").write_bytes(old)
+    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_DIRECT | flags)
+    assert write_async(fd, page, 8192, write_flags) == 4096
+    m.kill()
+    error_of(os.close, fd)
+    m.start()
+    assert (m.mnt / "f").read_bytes() == old[:8192] + page + old[12_288:]
 
 
 def test_truncate(fs, file):

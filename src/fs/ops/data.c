@@ -164,31 +164,6 @@ static ssize_t write_handle(fuse_req_t req, const struct handle *h, const struct
 	return rc;
 }
 
-void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
-	      struct fuse_file_info *fi)
-{
-	struct handle *h = ops_handle(fi);
-	struct buf *own = wire_data();
-	const void *bytes = own ? (const void *)own->p : buf;
-	struct file_data d = {.at = (uint64_t)off, .bytes = view_of(bytes, size), .own = own};
-
-	(void)ino;
-	ssize_t rc = write_handle(req, h, &d,
-				  fi->writepage ? FILE_FROM_WRITEBACK : FILE_FROM_CALLER);
-	uint64_t end = rc > 0 ? d.at + (uint64_t)rc : 0;
-	struct file *early = fi->writepage && flush_early_suits(end) ? h->file : NULL;
-	if (early) /* the handle may be closed once this is answered */
-		uncommitted_pin(early);
-	if (rc < 0)
-		fuse_reply_err(req, ops_errno((int)rc));
-	else
-		fuse_reply_write(req, (size_t)rc);
-	if (early) {
-		flush_early(early, end);
-		uncommitted_unpin(early);
-	}
-}
-
 /*
  * The result of a sync that returned rc, as a negative errno: its error, which is logged here, or a
  * loss of data of which this handle has not been told yet. That the disk is full is logged once,
@@ -203,6 +178,63 @@ static int sync_done(struct fs *fs, struct handle *h, const char *what, int rc)
 		ops_log(fs, h->inode, what, rc);
 	int lost = file_take_loss(h->file, &h->losses); /* logged when it happened */
 	return -ops_errno(rc < 0 ? rc : lost);
+}
+
+static int sync_handle(fuse_req_t req, struct handle *h, const char *what, bool datasync)
+{
+	err_clear();
+	if (!h->file)
+		return (datasync ? fdatasync(h->fd) : fsync(h->fd)) < 0 ? -errno : 0;
+	file_accept_refused(h->file, &h->refusals);
+	return sync_done(ops_fs(req), h, what, file_fsync(h->file, datasync));
+}
+
+/*
+ * After a change of a frame that is no write: for writes by such a handle, the kernel sends FSYNC.
+ * What a plain file is changed by was opened with the same flags.
+ */
+static int sync_if_synchronous(fuse_req_t req, struct handle *h, const char *what)
+{
+	return h->synchronous ? sync_handle(req, h, what, true) : 0;
+}
+
+/*
+ * True: the write itself has to be durable when it is answered, by O_SYNC, O_DSYNC or RWF_DSYNC.
+ * After direct writes that the application does not wait for (io_submit, io_uring), the kernel
+ * sends no FSYNC.
+ */
+static bool is_synchronous(const struct fuse_file_info *fi)
+{
+	return fi->flags & O_DSYNC && !fi->writepage;
+}
+
+void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
+	      struct fuse_file_info *fi)
+{
+	struct handle *h = ops_handle(fi);
+	struct buf *own = wire_data();
+	const void *bytes = own ? (const void *)own->p : buf;
+	struct file_data d = {.at = (uint64_t)off, .bytes = view_of(bytes, size), .own = own};
+
+	(void)ino;
+	ssize_t rc = write_handle(req, h, &d,
+				  fi->writepage ? FILE_FROM_WRITEBACK : FILE_FROM_CALLER);
+	if (rc > 0 && is_synchronous(fi)) {
+		int synced = sync_handle(req, h, "write", true);
+		rc = synced < 0 ? synced : rc;
+	}
+	uint64_t end = rc > 0 ? d.at + (uint64_t)rc : 0;
+	struct file *early = fi->writepage && flush_early_suits(end) ? h->file : NULL;
+	if (early) /* the handle may be closed once this is answered */
+		uncommitted_pin(early);
+	if (rc < 0)
+		fuse_reply_err(req, ops_errno((int)rc));
+	else
+		fuse_reply_write(req, (size_t)rc);
+	if (early) {
+		flush_early(early, end);
+		uncommitted_unpin(early);
+	}
 }
 
 /* The backing file system reports its errors for a plain file when a descriptor is closed. */
@@ -238,33 +270,10 @@ void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	fuse_reply_err(req, -rc);
 }
 
-static int sync_frame(fuse_req_t req, struct handle *h, const char *what, bool datasync)
-{
-	file_accept_refused(h->file, &h->refusals);
-	return sync_done(ops_fs(req), h, what, file_fsync(h->file, datasync));
-}
-
-/*
- * After a change of a frame that is no write: for writes by such a handle, the kernel sends FSYNC.
- * What a plain file is changed by was opened with the same flags.
- */
-static int sync_if_synchronous(fuse_req_t req, struct handle *h, const char *what)
-{
-	return h->synchronous ? sync_frame(req, h, what, true) : 0;
-}
-
 void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
 {
-	struct handle *h = ops_handle(fi);
-	int rc;
-
 	(void)ino;
-	err_clear();
-	if (h->file)
-		rc = sync_frame(req, h, "fsync", datasync);
-	else
-		rc = (datasync ? fdatasync(h->fd) : fsync(h->fd)) < 0 ? -errno : 0;
-	fuse_reply_err(req, -rc);
+	fuse_reply_err(req, -sync_handle(req, ops_handle(fi), "fsync", datasync));
 }
 
 /* Call before anything is changed. For a plain file, its own file system decides. */
