@@ -217,7 +217,7 @@ int file_sync(struct file *f, enum durability how)
 	return rc;
 }
 
-static int sync_data(struct file *f)
+int file_sync_data(struct file *f)
 {
 	/* A record of the log says nothing of capabilities, nor of bytes that are missing. */
 	bool logged = !caps_noted(f->inode) && !file_has_refused(f) && file_sync_by_log(f);
@@ -257,7 +257,7 @@ int file_fsync(struct file *f, bool data_only)
 {
 	uint64_t size = file_size(f);
 
-	TRY(sync_data(f));
+	TRY(file_sync_data(f));
 	promise(f, size);
 	return data_only || f->fd < 0 || !attributes_wait(f) ? 0 : sync_attributes(f);
 }

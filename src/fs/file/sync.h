@@ -19,6 +19,12 @@ NODISCARD int file_try_sync(struct file *f, enum durability how);
  */
 NODISCARD int file_fsync(struct file *f, bool data_only);
 
+/*
+ * For a change that has to be durable at once: as file_fsync of the data, but the kernel may have
+ * pages that it has yet to send.
+ */
+NODISCARD int file_sync_data(struct file *f);
+
 /* For the close of a handle: commits what was written. */
 NODISCARD int file_flush(struct file *f);
 

@@ -180,28 +180,18 @@ static int sync_done(struct fs *fs, struct handle *h, const char *what, int rc)
 	return -ops_errno(rc < 0 ? rc : lost);
 }
 
-static int sync_handle(fuse_req_t req, struct handle *h, const char *what, bool datasync)
+/* So that a change by this handle is durable before it is answered. */
+static int sync_change(fuse_req_t req, struct handle *h, const char *what)
 {
-	err_clear();
 	if (!h->file)
-		return (datasync ? fdatasync(h->fd) : fsync(h->fd)) < 0 ? -errno : 0;
-	file_accept_refused(h->file, &h->refusals);
-	return sync_done(ops_fs(req), h, what, file_fsync(h->file, datasync));
+		return fdatasync(h->fd) < 0 ? -errno : 0;
+	err_clear();
+	return sync_done(ops_fs(req), h, what, file_sync_data(h->file));
 }
 
 /*
- * After a change of a frame that is no write: for writes by such a handle, the kernel sends FSYNC.
- * What a plain file is changed by was opened with the same flags.
- */
-static int sync_if_synchronous(fuse_req_t req, struct handle *h, const char *what)
-{
-	return h->synchronous ? sync_handle(req, h, what, true) : 0;
-}
-
-/*
- * True: the write itself has to be durable when it is answered, by O_SYNC, O_DSYNC or RWF_DSYNC.
- * After direct writes that the application does not wait for (io_submit, io_uring), the kernel
- * sends no FSYNC.
+ * True: by O_SYNC, O_DSYNC or RWF_DSYNC, this write has to be durable. After direct writes that the
+ * application does not wait for (io_submit, io_uring), the kernel sends no FSYNC.
  */
 static bool is_synchronous(const struct fuse_file_info *fi)
 {
@@ -220,7 +210,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 	ssize_t rc = write_handle(req, h, &d,
 				  fi->writepage ? FILE_FROM_WRITEBACK : FILE_FROM_CALLER);
 	if (rc > 0 && is_synchronous(fi)) {
-		int synced = sync_handle(req, h, "write", true);
+		int synced = sync_change(req, h, "write");
 		rc = synced < 0 ? synced : rc;
 	}
 	uint64_t end = rc > 0 ? d.at + (uint64_t)rc : 0;
@@ -272,8 +262,18 @@ void op_flush(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 void op_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
 {
+	struct handle *h = ops_handle(fi);
+	int rc;
+
 	(void)ino;
-	fuse_reply_err(req, -sync_handle(req, ops_handle(fi), "fsync", datasync));
+	err_clear();
+	if (h->file) {
+		file_accept_refused(h->file, &h->refusals);
+		rc = sync_done(ops_fs(req), h, "fsync", file_fsync(h->file, datasync));
+	} else {
+		rc = (datasync ? fdatasync(h->fd) : fsync(h->fd)) < 0 ? -errno : 0;
+	}
+	fuse_reply_err(req, -rc);
 }
 
 /* Call before anything is changed. For a plain file, its own file system decides. */
@@ -303,8 +303,8 @@ static int fallocate_frame(fuse_req_t req, struct handle *h, int mode, uint64_t 
 	TRY(judge_fallocate(h->file, mode, off, len));
 	TRY(ops_killpriv_change(req, h->inode));
 	int rc = change_frame(h->file, mode, off, len);
-	if (rc >= 0)
-		return sync_if_synchronous(req, h, "fallocate");
+	if (rc >= 0) /* a plain file was opened with the same flags */
+		return h->synchronous ? sync_change(req, h, "fallocate") : 0;
 	ops_log(ops_fs(req), h->inode, "fallocate", rc);
 	return -ops_errno(rc);
 }
@@ -339,8 +339,8 @@ static ssize_t copy(fuse_req_t req, const struct handle *from, struct handle *to
 		return n < 0 ? -errno : n;
 	}
 	ssize_t rc = file_copy(c);
-	if (rc > 0)
-		TRY(sync_if_synchronous(req, to, "copy_file_range"));
+	if (rc > 0 && to->synchronous)
+		TRY(sync_change(req, to, "copy_file_range"));
 	if (rc >= 0)
 		return rc;
 	ops_log(ops_fs(req), c->unread ? from->inode : to->inode, "copy_file_range", (int)rc);
