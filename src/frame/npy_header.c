@@ -54,9 +54,11 @@ static uint64_t parse_number(struct text *t)
 /* The length of an escape sequence after its backslash; 0: not one that Python prints. */
 static size_t escape_length(const char *p)
 {
-	size_t n = *p == 'x' ? 2 : *p == 'u' ? 4 : 0;
-	if (!*p || !strchr("\\'\"nrtxu", *p) || strspn(p + 1, "0123456789abcdefABCDEF") < n)
+	size_t n = *p == 'x' ? 2 : *p == 'u' ? 4 : *p == 'U' ? 8 : 0;
+	if (!*p || !strchr("\\'\"nrtxuU", *p) || strspn(p + 1, "0123456789abcdefABCDEF") < n)
 		return 0;
+	if (*p == 'U' && strncmp(p + 1, "000", 3) != 0 && strncmp(p + 1, "0010", 4) != 0)
+		return 0; /* beyond Unicode */
 	return 1 + n;
 }
 

@@ -121,6 +121,7 @@ def test_tables_of_many_columns(work, fields):
         "µ",
         "日本語",
         "\U0001f52d",
+        "\U00100000",
         "a'b",
         'a"b',
         "a'b\"c",
@@ -149,6 +150,8 @@ def test_names_of_columns(work, name):
         ("日", "日".encode(), b"\xed\xa0\x80"),  # a surrogate
         ("\x1b", b"\\x1b", b"\\xzb"),
         ("\u200b", b"\\u200b", b"\\u20 b"),
+        ("\U00100000", b"\\U00100000", b"\\U00110000"),
+        ("\U000e0001", b"\\U000e0001", b"\\U000e000 "),
         ("\t", b"\\t", b"\\q"),
         ("ab", b"ab", b"a\n"),
     ],
@@ -163,6 +166,49 @@ def test_names_that_are_none(work, name, stored, other):
     path.write_bytes(raw.replace(b"[('" + stored + b"'", b"[('" + other + b"'"))
     done = subprocess.run([NPY, path], capture_output=True)
     assert done.returncode == 1 and b"not supported: dtype" in done.stderr
+
+
+FIELDS = [(("title", "a"), "<f4"), ("b", "<u2", (2,)), ("c", "|u1")]
+
+
+@pytest.mark.parametrize(
+    "stored, other, fits",
+    [
+        (b"(2,)", b"(2,)", True),
+        (b"(2,)", b" 2  ", True),  # NumPy never writes that, and reads it
+        (b"(2,)", b"(2 )", True),
+        (b"(2,)", b"(3,)", False),
+        (b"(2,)", b"(x,)", None),
+        (b"(2,)", b"(,2)", None),
+        (b"('title', 'a')", b"('title' ,'a')", True),
+        (b"('title', 'a')", b"('title', 'a' ", None),
+        (b"('title', 'a')", b"('title', 3 ) ", None),
+        (b"'<f4'", b"[[[[[", None),
+        (b"'u1'", b"'|?'", True),
+        (b"'u1'", b"'?1'", None),
+    ],
+    ids=ascii,
+)
+def test_titles_and_repeats_of_columns(work, stored, other, fits):
+    """`fits`: the items have that size. If not, they become plain bytes; None: NumPy would not read
+    it either."""
+    path = work / "a.b2nd"
+    array = np.frombuffer(bytes(range(180)), dtype=FIELDS)
+    blosc2.asarray(array, urlpath=str(path), mode="w")
+    raw = path.read_bytes()
+    assert raw.count(stored) == 1
+    path.write_bytes(raw.replace(stored, other))
+    if fits is None:
+        done = subprocess.run([NPY, path], capture_output=True)
+        assert done.returncode == 1 and b"not supported: dtype" in done.stderr
+        return
+    got = npy(path)
+    assert got.tobytes() == array.tobytes()
+    if fits:
+        assert got.dtype.names == ("a", "b", "c") and got.dtype.fields["title"][0] == "<f4"
+        assert got.dtype["b"].shape == (2,)
+    else:
+        assert got.dtype == "|V9"
 
 
 def with_dtype(path, text):
