@@ -1140,3 +1140,22 @@ def test_a_change_is_seen_by_who_looks_while_a_short_use_of_the_file_ends(mount,
         finally:
             fault.set(0)
         assert seen.result(20) == new
+
+
+def test_the_last_of_a_directory_is_a_name_of_an_open_file(mount):
+    """The kernel forgets a directory that is gone, while a file in it is open by another name: the
+    daemon forgets it, and those above it, along with that file."""
+    m = mount("entry_timeout=0,attr_timeout=0")
+    (m.mnt / "a" / "b").mkdir(parents=True)
+    (m.mnt / "a" / "b" / "f").write_bytes(b"content")
+    os.link(m.mnt / "a" / "b" / "f", m.mnt / "g")
+    with open(m.mnt / "g", "rb") as f:
+        assert os.path.samefile(m.mnt / "a" / "b" / "f", f.fileno())
+        os.rename(m.backing / "a", m.work / "gone")
+        assert not (m.mnt / "a").exists()
+        m.stored("g").unlink()
+        assert f.read() == b"content"
+    assert not (m.mnt / "g").exists()
+    time.sleep(0.5)  # the kernel tells what it forgets a little later
+    os.rename(m.work / "gone", m.backing / "a")
+    assert (m.mnt / "a" / "b" / "f").read_bytes() == b"content"

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from libdata import KINDS, blob
 from libmount import CFRAME, SLOWNESS, wait_until
-from libposix import read_direct
+from libposix import error_of, read_direct
 from libstats import Moved
 from libsteps import fresh_name, property_test, same_through_mount
 
@@ -188,6 +188,27 @@ def test_an_array_stored_by_columns(mount):
     assert moved("read", "decoded_blocks") < 10_000
     with open(m.mnt / "x.npy", "rb") as f:
         assert os.pread(f.fileno(), 5000, 9_000_001) == array.tobytes()[9_000_001 - head :][:5000]
+
+
+def test_what_an_array_says_of_itself(mount):
+    m = mount("chunksize=64K")
+    array = np.arange(60, dtype="<i4").reshape(3, 4, 5)
+    shape = {"chunks": (2, 4, 5), "blocks": (1, 4, 5)}
+    blosc2.asarray(array, urlpath=str(m.backing / "x.b2nd"), **shape)
+    (m.mnt / "f").write_bytes(b"bytes")
+
+    told = {"chunksize": b"160", "blocksize": b"80", "shape": b"[3, 4, 5]", "dtype": b"<i4"}
+    for name, value in told.items():
+        assert os.getxattr(m.mnt / "x.npy", f"user.cframefs.{name}") == value
+    assert os.getxattr(m.mnt / "f", "user.cframefs.chunksize") == b"65536"
+    for name in ("shape", "dtype"):
+        assert error_of(os.getxattr, m.mnt / "f", f"user.cframefs.{name}") == "ENODATA"
+    with open(m.mnt / "x.npy", "rb") as f:
+        size = os.fstat(f.fileno()).st_size
+        for at in (0, 7, size - 1):
+            assert os.lseek(f.fileno(), at, os.SEEK_DATA) == at
+            assert os.lseek(f.fileno(), at, os.SEEK_HOLE) == size
+        assert error_of(os.lseek, f.fileno(), size, os.SEEK_DATA) == "ENXIO"
 
 
 def lazy(where, a):

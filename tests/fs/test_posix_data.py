@@ -543,3 +543,15 @@ def test_append_of_two_writers(fs):
     assert sorted(lines) == sorted(
         f"{name} {i:05}".ljust(99).encode() for name in "ab" for i in range(2000)
     )
+
+
+def test_room_for_a_file_that_is_no_frame(mount):
+    m = mount()
+    (m.backing / "f").write_bytes(b"no frame")
+    with open(m.mnt / "f", "r+b", buffering=0) as f:
+        assert error_of(fallocate, f.fileno(), 0, 0, 100_000) is None
+        assert os.fstat(f.fileno()).st_size == 100_000
+        assert error_of(fallocate, f.fileno(), PUNCH_HOLE | KEEP_SIZE, 3, 5) is None
+        assert f.read(9) == b"no " + bytes(6)
+        assert error_of(fallocate, f.fileno(), PUNCH_HOLE, 0, 10) == "ENOTSUP"
+    assert (m.backing / "f").stat().st_size == 100_000

@@ -251,3 +251,18 @@ def test_what_it_says_of_damage(mount):
 )
 def test_wrong_arguments(work, words, why):
     one_line_refusal(attempt(DAEMON, "--recompress", *[w.format(work) for w in words]), why)
+
+
+def test_a_long_file(mount, blosc2):
+    """The space of what was replaced is free, and used, before all of it is done."""
+    m = mount(OPTIONS)
+    data = blob(31, 30_000_000, "text")
+    (m.mnt / "f").write_bytes(data)
+    m.unmount()
+    before = m.stored("f").stat()
+    recompress(m)
+    after = m.stored("f").stat()
+    assert after.st_size < 0.95 * before.st_size and after.st_mtime_ns == before.st_mtime_ns
+    assert chunk_bytes(open_frame(m.stored("f"))) == data
+    m.start()
+    assert (m.mnt / "f").read_bytes() == data
