@@ -539,6 +539,15 @@ def index_in_the_header():
     return head.ljust(200 - len(index), b"\0") + index + end
 
 
+def half_an_entry_more():
+    raw = bytes(20)
+    return struct.pack("<BBBBIII", 5, 1, 7, 8, 20, 20, 52) + bytes(16) + raw
+
+
+# Only as a file of its own: readers fetch the 32 bytes of a newer header.
+SHORTEST = struct.pack("<BBBBIII", 2, 1, 2, 1, 10, 10, 26) + b"0123456789"
+
+
 # Each flaw, which is the only one, is named. Others that are seen later would not be as harmless.
 REFUSED = {
     "no magic": ("is not a Blosc2 frame", lambda: b"\0" * 200),
@@ -594,6 +603,10 @@ REFUSED = {
         "item size of the index",
         lambda: frame(200, 100, plain_index(0, 0, typesize=4), CHUNK),
     ),
+    "index of two entries and a half": (
+        "size of the index",
+        lambda: frame(200, 100, half_an_entry_more(), CHUNK),
+    ),
     "index of a block of 8 MiB": (
         "block size of the index",
         lambda: frame(100 << 20, 100, index_of_blocks(8 << 20, 1), CHUNK),
@@ -641,6 +654,14 @@ REFUSED = {
     "sizes vary, sum is wrong": (
         "chunks hold less than the frame says",
         lambda: frame(201, 0, plain_index(0, 0), CHUNK, flags=0x53),
+    ),
+    "sizes vary, sum is too large": (
+        "chunks hold more than the frame says",
+        lambda: frame(199, 0, plain_index(0, 0), CHUNK, flags=0x53),
+    ),
+    "chunk of 26 bytes": (
+        "stored chunk is too short",
+        lambda: frame(10, 10, plain_index(0), SHORTEST),
     ),
     "sizes vary, repeats in masses": (
         "more chunks than fit into the chunk area",
@@ -873,6 +894,15 @@ def test_sparse_frame_of_more_than_ten_files(work):
     blosc2.SChunk(chunksize=256, urlpath=str(work / "s"), mode="w", contiguous=False, data=data)
     assert (work / "s/0000000A.chunk").exists()
     assert run(work / "s", None, "cat")[:2] == (0, data)
+
+
+def test_sparse_frame_with_bytes_behind_a_chunk(work):
+    at = work / "s"
+    (at / "chunks.b2frame").write_bytes(sparse(at, 0, 1))
+    with open(at / "00000001.chunk", "ab") as f:
+        f.write(b"x")
+    code, out, err, _ = run(at, None, "cat")
+    assert code == 1 and b"chunk is shorter than its file" in err, err
 
 
 def test_sparse_frame_that_lost_a_file(work):
