@@ -1,5 +1,6 @@
 """What a root says of itself: fingerprint, checksums, note; recovery; space that is used again."""
 
+import os
 import random
 import re
 import shutil
@@ -269,6 +270,26 @@ def test_torn_root_is_recovered(work):
             check_ours(tool, old)
         assert verify(path) == (0, "")
         check_reference(path, old)
+
+
+@pytest.mark.parametrize("behind", [20 << 30, 1 << 40])
+def test_a_torn_root_in_a_huge_file(work, behind):
+    """Not all of it is searched: only around the end of the root that is torn."""
+    path = work / "f.b2frame"
+    with Tool() as tool:
+        old = make(tool, path)
+        before = path.read_bytes()
+        tool.do("write 5000 6162636465")
+        tool.do("commit later")
+    raw = path.read_bytes()
+    path.write_bytes(raw[:87] + before[87:])
+    os.truncate(path, behind)  # a hole
+    code, said = verify(path)
+    assert code == 1 and said.count("\n") == 1 and "torn" in said, said
+    with Tool() as tool:
+        tool.do(f"open {path}")
+        check_ours(tool, old)
+    assert verify(path) == (0, "")
 
 
 def tear_a_commit(path, data, syncs):
