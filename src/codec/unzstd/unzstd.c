@@ -2,6 +2,8 @@
 #include "base/buf.h"
 #include "codec/unzstd/impl.h"
 
+#include <assert.h>
+
 /* The length of the header; 0: not of our kind. */
 static size_t frame_head(struct view v, size_t n)
 {
@@ -37,9 +39,8 @@ static size_t block_read(struct unzstd *u, struct view in, const struct content 
 	size_t head = sequences_head(u, in, &s.n);
 	if (!head)
 		return 0;
-	if (!s.n) {
-		if (s.literals.p != to)
-			bytes_copy(to, s.literals.p, s.literals.n);
+	if (!s.n) { /* literals_read has put them there */
+		assert(s.literals.p == to);
 		return c->at + s.literals.n;
 	}
 	memcpy(s.states, u->states, sizeof s.states);
