@@ -110,27 +110,37 @@ static bool punch(void *arg, uint64_t at, uint64_t len, bool *marked)
 static void punch_gaps(struct frame *f)
 {
 	struct punch p = {f, f->tight ? PUNCH_MOST_TIGHT : PUNCH_MOST};
-	if (f->tight || f->space.nfree > frame_space_live(f) / PUNCH_SHARE)
-		space_each_free(&f->space, f->tight ? PUNCH_LEAST_TIGHT : PUNCH_LEAST, punch, &p);
+	space_each_free(&f->space, f->tight ? PUNCH_LEAST_TIGHT : PUNCH_LEAST, punch, &p);
 }
 
+/* Failure only costs space. */
 static void cut_tail(struct frame *f)
 {
-	uint64_t tail = f->space.high - f->space.end;
-	bool large = tail >= CUT_LEAST || tail >= f->space.end / CUT_SHARE;
-	if (!f->changed || f->unsynced || f->reserved || !tail || !(large || f->tight))
-		return;
-	/* Failure only costs space. */
 	if (io_truncate(f->io, f->space.end) == 0)
 		f->space.high = f->firm = f->space.end;
 }
 
+static bool has_long_tail(const struct frame *f)
+{
+	uint64_t tail = f->space.high - f->space.end;
+	bool large = tail >= CUT_LEAST || tail >= f->space.end / CUT_SHARE;
+	return f->changed && !f->unsynced && !f->reserved && tail && (large || f->tight);
+}
+
+/*
+ * Not if another program has replaced the root, wary or not: the sync before this may have taken
+ * long, and what is free in our frame may be in use in the other's.
+ */
 void frame_disk_trim(struct frame *f)
 {
-	if (frame_is_overtaken(f))
+	bool gaps = f->tight || f->space.nfree > frame_space_live(f) / PUNCH_SHARE;
+	bool tail = has_long_tail(f);
+	if (!(gaps || tail) || frame_compare_root(f) == ROOT_OTHER)
 		return;
-	punch_gaps(f);
-	cut_tail(f);
+	if (gaps)
+		punch_gaps(f);
+	if (tail)
+		cut_tail(f);
 }
 
 void frame_cut_given_up(struct frame *f)
