@@ -1121,6 +1121,39 @@ def test_the_gaps_of_a_file_that_another_program_has_changed_are_left_alone(moun
     assert (m.mnt / "f").read_bytes() == old
 
 
+@pytest.mark.parametrize("opened", [True, False], ids=["opened", "not_opened"])
+def test_changed_while_gaps_are_given_back(faulty, opened):
+    """The disk takes long, so that the change is older than what we do to the file afterwards."""
+    m, fault = faulty("chunksize=64K,commit=0.5,intent=0,entry_timeout=1000,attr_timeout=1000")
+    path, size, old_time = m.mnt / "f", 4 << 20, 10**18
+    path.write_bytes(theirs := blob(1, size, "noise"))
+    frame = m.stored("f").read_bytes()
+    path.write_bytes(blob(2, size, "noise"))
+
+    with open(path, "rb") as reader, ThreadPoolExecutor(1) as pool:
+        write_at(path, 0, bytes(size * 3 // 4))
+        fault.set(1, Fault.SYNC, how=Fault.WAIT)
+        try:
+            wait_until(fault.came, 20, "the sync before the gaps are given back")
+            with open(m.stored("f"), "r+b") as stored:
+                stored.write(frame)
+                stored.truncate()
+                stored.flush()
+                os.utime(stored.fileno(), ns=(old_time, old_time))
+            seen = pool.submit(path.read_bytes) if opened else None
+            time.sleep(0.5)
+        finally:
+            fault.set(0)
+        if opened:
+            assert seen.result(20) == theirs
+        os.fstat(reader.fileno())
+        wait_until(lambda: path.read_bytes() == theirs, SOON, "the change")
+    m.remount()
+    assert path.read_bytes() == theirs
+    assert m.stored("f").read_bytes() == frame
+    assert m.stored("f").stat().st_mtime_ns == old_time
+
+
 def test_a_change_is_seen_by_who_looks_while_a_short_use_of_the_file_ends(mount, work):
     """Here that is our own: the kernel is being told of the new size."""
     m = mount("entry_timeout=0,attr_timeout=0", start=False)

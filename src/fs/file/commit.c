@@ -316,11 +316,7 @@ int file_make_room(struct file *f)
 	return rc < 0 || !waits ? rc : free_waiting(f);
 }
 
-/*
- * True: the file is not what our last commit has left, though nobody has noticed yet: what is free
- * by our root may be in use by another program's.
- */
-static bool is_overtaken(struct file *f)
+bool file_is_overtaken(struct file *f)
 {
 	struct inode *n = f->inode;
 	struct stat st;
@@ -333,7 +329,7 @@ static bool is_overtaken(struct file *f)
 
 int file_compact_gated(struct file *f)
 {
-	if (is_overtaken(f))
+	if (file_is_overtaken(f))
 		return -ESTALE;
 	TRY(free_waiting(f));
 	int how = file_enter_store(f);

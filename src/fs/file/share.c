@@ -170,15 +170,28 @@ static int reload_gated(struct file *f, bool sure)
 	return rc;
 }
 
-/*
- * True: it was changed, and not by a commit of ours. One that is going on has times to set, and so
- * does not look like that. Under n->lock.
- */
-static bool looks_foreign(const struct file *f)
+/* True: nothing of ours waits for a commit, and the root on the disk is not what we left there. */
+static bool has_other_root(struct file *f)
 {
+	pthread_rwlock_rdlock(&f->lock);
+	bool other = !file_changed_locked(f) && frame_compare_root(f->frame) == ROOT_OTHER;
+	pthread_rwlock_unlock(&f->lock);
+	return other;
+}
+
+/*
+ * True: it was changed, and not by a commit of ours. While one is going on, or gaps are being
+ * closed, the times of the file do not tell. Under n->lock.
+ */
+static bool looks_foreign(struct file *f)
+{
+	struct inode *n = f->inode;
 	struct stat st;
 
-	return stat_fd(f->fd, &st) == 0 && seen_is_foreign(f->inode, &st);
+	if (stat_fd(f->fd, &st) < 0)
+		return false;
+	return n->times.pending ? !seen_is_same(n, &st) && has_other_root(f)
+				: seen_is_foreign(n, &st);
 }
 
 int file_reload_inode_locked(struct file *f)

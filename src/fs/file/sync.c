@@ -143,7 +143,7 @@ static int compact(struct file *f)
 		return rc;
 	/* Punching gaps, after the last commit, has changed the times once more. */
 	IGNORE(file_put_caps_back(f, COMMIT_LATER));
-	if (rc == -ESTALE) /* the change is another program's */
+	if (rc == -ESTALE || file_is_overtaken(f)) /* the change is another program's */
 		times_release(f->inode, f->fd);
 	else
 		times_committed(f->inode, f->fd);
