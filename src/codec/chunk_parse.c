@@ -64,7 +64,8 @@ static int read_kind(struct chunk *c, const struct header *h)
 	if (c->is_vl && (stored || special || !c->nbytes))
 		return CORRUPT("variable-length blocks in a stored, special or empty chunk",
 			       h->flags);
-	if (special && stored)
+	/* The reference marks an empty chunk so, where a dictionary was asked for. */
+	if (special && stored && c->nbytes)
 		return CORRUPT("chunk both stored and special", special);
 	if (special)
 		c->kind = CHUNK_ZEROS + special - 1;

@@ -164,6 +164,8 @@ def test_trailing_bytes_of_a_special_chunk_are_ignored(codec_tool):
 def test_empty(codec_tool):
     assert codec_tool.both(header(0, 1, 32, flags=2)) == b""
     assert codec_tool.both(struct.pack("<BBBBIII", 2, 1, 0x13 & ~4, 1, 0, 1, 16)) == b""
+    # what the reference makes of no bytes when a dictionary is asked for: a copy of zeros
+    assert codec_tool.both(header(0, 1, 32, flags=2, blosc2_flags=0x10)) == b""
 
 
 def test_stored_with_dictionary_flag(codec_tool):
