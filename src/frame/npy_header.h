@@ -1,10 +1,4 @@
-/*
- * The header of an .npy file (NEP 1): a Python dictionary as text, which NumPy evaluates.
- *
- * The text of the dtype comes from a file and goes to a program that evaluates it. So it is parsed,
- * not trusted: it must be a string such as '<f8', or the list of fields that NumPy prints for a
- * structured type, and its item size must be that of the array.
- */
+/* The header of an .npy file (NEP 1): a Python dictionary as text, which NumPy evaluates. */
 #ifndef FRAME_NPY_HEADER_H
 #define FRAME_NPY_HEADER_H
 

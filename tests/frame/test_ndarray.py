@@ -211,6 +211,77 @@ def test_titles_and_repeats_of_columns(work, stored, other, fits):
         assert got.dtype == "|V9"
 
 
+POINT = np.dtype([("x", "i1"), ("y", ">i4"), ("z", "i1")], align=True)
+
+
+def made_of(path, dtype, items=7):
+    """An array whose dtype is stored as NumPy prints it; the bytes of its only chunk."""
+    array = blosc2.zeros((items,), dtype=dtype, urlpath=str(path), mode="w")
+    data = np.random.default_rng(1).bytes(items * dtype.itemsize)
+    array.schunk.update_data(0, data, copy=True)
+    assert str(dtype).encode() in path.read_bytes()
+    return data
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        POINT,
+        {"names": ["a", "b"], "formats": ["<i4", "<f8"], "offsets": [4, 16], "itemsize": 32},
+        {"names": ["a"], "formats": [("<i2", (2, 3))], "offsets": [0], "itemsize": 13},
+        {
+            "names": ["it's", "[]"],
+            "formats": ["S3", "<U2"],
+            "offsets": [1, 4],
+            "titles": ["t}", None],
+        },
+        [("a", "|i1"), ("b", {"names": ["c"], "formats": ["<f4"], "offsets": [4]}), ("d", "|i1")],
+        np.dtype([("a", "i1"), ("p", POINT, (2,)), ("c", "<c16"), ("d", "S3")], align=True),
+        np.dtype([("a", "i1"), ("b", [("p", POINT), ("c", "<M8[s]")]), ("f", "f16")], align=True),
+    ],
+    ids=str,
+)
+def test_gaps_between_fields(work, dtype):
+    """NumPy prints a dictionary for such a type, which it does not read in an .npy file."""
+    path = work / "a.b2nd"
+    data = made_of(path, np.dtype(dtype))
+    stdout = subprocess.run([NPY, path], capture_output=True, check=True).stdout
+    assert stdout[-len(data) :] == data
+    plain = io.BytesIO()
+    np.save(plain, np.zeros(1, blosc2.open(str(path), mode="r").dtype))
+    plain.seek(0)
+    assert npy(path).dtype == np.load(plain).dtype
+
+
+@pytest.mark.parametrize(
+    "offsets, itemsize",
+    [([8, 0], 12), ([0, 2], 8)],
+    ids=["another order", "one over the other"],
+)
+def test_fields_that_no_list_has(work, offsets, itemsize):
+    path = work / "a.b2nd"
+    dtype = {"names": ["a", "b"], "formats": ["<i4"] * 2, "offsets": offsets, "itemsize": itemsize}
+    made_of(path, np.dtype(dtype))
+    done = subprocess.run([NPY, path], capture_output=True)
+    assert done.returncode == 1 and b"not supported: dtype" in done.stderr
+
+
+def test_a_dictionary_that_is_none(work):
+    """Each change of a byte gives what NumPy reads, or a refusal."""
+    path = work / "a.b2nd"
+    made_of(path, np.dtype([("a", "i1"), ("p", POINT), (("t", "c"), "<f8")], align=True))
+    raw = path.read_bytes()
+    at, end = raw.index(b"{'names'"), raw.index(b"True}") + 5
+    for i in range(at, end):
+        for byte in b"]'9":
+            path.write_bytes(raw[:i] + bytes([byte]) + raw[i + 1 :])
+            done = subprocess.run([NPY, path], capture_output=True)
+            if done.returncode == 0:
+                assert np.load(io.BytesIO(done.stdout)).size == 7
+            else:
+                assert b"not supported: dtype" in done.stderr
+
+
 def with_dtype(path, text):
     """The frame with another dtype of the same length in its metalayer."""
     raw = path.read_bytes()
