@@ -5,6 +5,7 @@
 #include "frame/cache_shard.h"
 
 #include <assert.h>
+#include <string.h>
 
 #define SHARDS 16
 
@@ -145,9 +146,10 @@ static void make_room(struct cache *c)
 
 int cache_open(struct cache **cache, size_t max_bytes)
 {
-	struct cache *c = mem_zalloc(sizeof *c);
+	struct cache *c = mem_alloc_aligned(sizeof *c); /* shards begin on cache lines */
 	if (!c)
 		return -ENOMEM;
+	memset(c, 0, sizeof *c);
 	c->max_bytes = max_bytes;
 	bool ok = true;
 	for (int i = 0; i < SHARDS; i++)
