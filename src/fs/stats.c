@@ -148,8 +148,8 @@ uint64_t stats_requests(struct meter_sums *room)
 {
 	uint64_t all = stats_all_requests(room);
 
-	return all - room->count[STATS_REQUESTS + OPS_KIND_forget] -
-	       room->count[STATS_REQUESTS + OPS_KIND_forget_multi];
+	return all - room->count[STATS_REQUESTS + (int)OPS_KIND_forget] -
+	       room->count[STATS_REQUESTS + (int)OPS_KIND_forget_multi];
 }
 
 int stats_print(struct fs *fs, struct buf *out)
