@@ -2,7 +2,6 @@
  * The item size of a frame: which one its header names, and where else it is noted when that has to
  * be 1. policy/policy.h says which faults of the reference all this is about.
  */
-#include "codec/filter.h"
 #include "frame/commit_impl.h"
 
 static bool is_nan(uint64_t entry)

@@ -41,7 +41,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 struct tool {
 	struct frame *frame;

@@ -20,7 +20,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 #include <zstd.h>
 
 #define STREAM_MAX (300u << 10)

@@ -5,9 +5,9 @@
 #include "pack.h"
 #include "progress.h"
 #include "say.h"
-#include "workbench.h"
 
 #include "base/container.h"
+#include "base/pool.h"
 #include "frame/frame.h"
 
 #include <fcntl.h>
