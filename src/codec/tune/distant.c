@@ -58,11 +58,12 @@ static int try_copies(struct tuner *t, bool far)
 #define COPY_LOG 10
 #define COPY_EVERY 32
 #define WEAK 650      /* stored bytes per 1000 */
+#define GOOD 400
 #define STRONG 125
 #define COPY_FAR 1024 /* short pieces show nearer ones, too */
 
-/* True: more than a sixteenth of the block has occurred before. */
-static bool has_far_copies(struct view v)
+/* True: more than so many sixteenths of the block have occurred before. */
+static bool has_far_copies(struct view v, uint32_t sixteenths)
 {
 	uint32_t last[1u << COPY_LOG] = {0}, found = 0, places = 0;
 	for (uint32_t i = 1; i + 8 <= v.n; i++) {
@@ -74,33 +75,42 @@ static bool has_far_copies(struct view v)
 		found += *slot && i - *slot > COPY_FAR && get_le64(v.p + *slot) << COPY_CUT == x;
 		*slot = i;
 	}
-	return 16 * found > places;
+	return 16 * found > sixteenths * places;
 }
 
 /*
- * True: the best candidate is a filter that saves about a third or less, or one that leaves little
- * while matches alone leave at most half as much again: most of the rest may be copies of rows. Or
- * it is bitshuffle of small signed numbers, which preserves only copies at multiples of eight
- * items.
+ * How many far copies a block must have, in sixteenths of it, to put the best candidate, a filter,
+ * in doubt; 0: no number of them does.
+ *
+ * One, if it saves about a third or less, or leaves little while matches alone leave at most half
+ * as much again: most of the rest may be copies of rows. Or if it is bitshuffle of small signed
+ * numbers, which preserves only copies at multiples of eight items.
+ *
+ * Two, if matches alone leave up to three times as much: a field of floats that are rounded to a
+ * tenth has few different numbers, which short pieces do not show, as they lack the row before. Of
+ * doubles a filter makes more, on the whole, than one block shows.
  */
-static bool has_doubtful_filter(const struct tuner *t)
+static uint32_t doubtful_share(const struct tuner *t)
 {
 	const struct tune_report *r = t->report;
 	const struct tune_trial *best = &r->tried[0], *plain = &r->tried[tune_place_of_plain(r)];
-	uint32_t with = tune_permille(best);
+	uint32_t with = tune_permille(best), without = tune_permille(plain);
 	if (t->has_signs && tune_last_filter(&best->pipeline) == FILTER_BITSHUFFLE)
-		return true;
-	return with > WEAK || (with < STRONG && 2 * tune_permille(plain) <= 3 * with);
+		return 1;
+	if (with > WEAK || (with < STRONG && 2 * without <= 3 * with))
+		return 1;
+	return best->pipeline.typesize <= 4 && with < GOOD && without <= 3 * with ? 2 : 0;
 }
 
 /* Looks in one block for copies that the filter would break up. */
 static int find_copies(struct tuner *t, bool *found)
 {
+	uint32_t share = doubtful_share(t);
 	*found = false;
-	if (!has_doubtful_filter(t))
+	if (!share)
 		return 0;
 	TRY(tune_gather(t, &one_block, TUNE_OTHER_PLACES));
-	*found = has_far_copies(t->gathered);
+	*found = has_far_copies(t->gathered, share);
 	return 0;
 }
 
