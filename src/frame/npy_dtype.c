@@ -469,6 +469,7 @@ static bool write_next(struct text *t, struct dict *d, struct type *all, struct 
 	t->p = d->formats;
 	struct type type = write_format(t, in);
 	t->bad |= accept(t, ',') != more;
+	t->bad |= in.aligned && at % type.align; /* nor would NumPy: the field was packed */
 	d->formats = t->p;
 	write_text(t, ")", 1);
 	if (t->bad)
@@ -493,6 +494,7 @@ static struct type parse_dict(struct text *t, struct nesting in)
 	while (!t->bad && write_next(t, &d, &all, in))
 		;
 	t->bad |= d.size < all.size || d.size > ITEM_MAX;
+	t->bad |= in.aligned && d.size % all.align;
 	if (t->bad)
 		return all;
 	write_last_gap(t, d.size - all.size);

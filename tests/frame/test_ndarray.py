@@ -266,6 +266,17 @@ def test_fields_that_no_list_has(work, offsets, itemsize):
     assert done.returncode == 1 and b"not supported: dtype" in done.stderr
 
 
+def test_packed_fields_in_an_aligned_dictionary(work):
+    """NumPy does not print that they are packed, and refuses to read what it printed."""
+    path = work / "a.b2nd"
+    packed = np.dtype([("n", "S1"), ("v", "<f8")])
+    dtype = {"names": ["k", "r"], "formats": ["<i4", packed], "offsets": [0, 4], "itemsize": 24}
+    with pytest.raises(ValueError, match="alignment"):  # after it has made the array
+        blosc2.zeros((7,), dtype=np.dtype(dtype | {"aligned": True}), urlpath=str(path), mode="w")
+    done = subprocess.run([NPY, path], capture_output=True)
+    assert done.returncode == 1 and b"not supported: dtype" in done.stderr
+
+
 def test_a_dictionary_that_is_none(work):
     """Each change of a byte gives what NumPy reads, or a refusal."""
     path = work / "a.b2nd"
