@@ -410,6 +410,7 @@ static int reopen(struct story *t)
 	}
 	if (rc < 0)
 		return complain("reopen", rc, states[nstates - 1]);
+	frame_remember_root(t->f);
 	if (suspect)
 		frame_set_suspect(t->f);
 	if (latest)
@@ -529,6 +530,7 @@ static int open_again(struct story *t)
 {
 	frame_close(t->f);
 	TRY(frame_open_take(&t->f, &disk.io));
+	frame_remember_root(t->f);
 	return look(t);
 }
 
