@@ -293,6 +293,17 @@ def test_a_dictionary_that_is_none(work):
                 assert b"not supported: dtype" in done.stderr
 
 
+def test_a_dictionary_with_more_titles_than_fields(work):
+    path = work / "a.b2nd"
+    made_of(path, np.dtype([("a", "i1"), ("b", "<f4"), (("t", "c"), "<f8")], align=True))
+    raw = path.read_bytes()
+    few, many = b"[None, None, 't']", b"['r','s','t','u']"
+    assert few in raw and len(few) == len(many)
+    path.write_bytes(raw.replace(few, many))
+    done = subprocess.run([NPY, path], capture_output=True)
+    assert done.returncode == 1 and b"not supported: dtype" in done.stderr
+
+
 def with_dtype(path, text):
     """The frame with another dtype of the same length in its metalayer."""
     raw = path.read_bytes()
