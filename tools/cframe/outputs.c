@@ -171,15 +171,6 @@ static void tell(const struct outputs *p, const struct output *o)
 	funlockfile(stdout);
 }
 
-static void say_failed(struct outputs *p, const struct output *o)
-{
-	if (o->rc == -ESTALE)
-		tool_say("%s: %s", o->item.from, p->how.stale);
-	else
-		item_say_rc(p->walk, &o->item, o->rc);
-	p->walk->failed = true;
-}
-
 /* The output is no longer in progress, and others need not wait for it. Takes it. */
 static void leave_take(struct outputs *p, struct output *o)
 {
@@ -195,8 +186,6 @@ static void leave_take(struct outputs *p, struct output *o)
 
 static void drop_take(struct outputs *p, struct output *o)
 {
-	if (!o->said)
-		say_failed(p, o);
 	draft_drop(&o->item.draft);
 	leave_take(p, o);
 }
@@ -210,17 +199,22 @@ static void give_name_take(struct outputs *p, struct output *o)
 	leave_take(p, o);
 }
 
-static struct output *take_ready(struct outputs *p, unsigned *n)
+static struct output *take_ready(struct outputs *p)
 {
 	pthread_mutex_lock(&p->lock);
 	struct output *all = p->ready;
 	p->ready = NULL;
 	p->naming = all != NULL;
 	pthread_mutex_unlock(&p->lock);
-	*n = 0;
-	for (struct output *o = all; o; o = o->next)
-		++*n;
 	return all;
+}
+
+static bool is_worth_sync_all(const struct output *o)
+{
+	unsigned n = 0;
+	for (; o && n < SYNC_ALL; o = o->next)
+		n++;
+	return n == SYNC_ALL;
 }
 
 static bool sync_all(const struct walk *w)
@@ -241,30 +235,27 @@ static int sync_draft(int fd, bool all_synced)
 	return fsync(fd) < 0 ? -errno : 0;
 }
 
-static void sync_output(struct walk *w, struct output *o, bool all_synced)
+static void sync_and_name_take(struct outputs *p, struct output *o, bool all_synced)
 {
-	o->rc = sync_draft(o->item.draft.fd, all_synced);
-	if (o->rc < 0)
-		item_say_target(w, &o->item, o->rc);
-	o->said = o->rc < 0;
+	int rc = sync_draft(o->item.draft.fd, all_synced && !o->elsewhere);
+	if (rc >= 0) {
+		give_name_take(p, o);
+		return;
+	}
+	item_say_target(p->walk, &o->item, rc);
+	drop_take(p, o);
 }
 
 static void give_names(struct pool_job *job)
 {
 	struct outputs *p = CONTAINER_OF(job, struct outputs, name_job);
 	struct output *o, *next;
-	unsigned n;
 
-	while ((o = take_ready(p, &n))) {
-		bool all = n >= SYNC_ALL && sync_all(p->walk);
+	while ((o = take_ready(p))) {
+		bool all_synced = is_worth_sync_all(o) && sync_all(p->walk);
 		for (; o; o = next) {
 			next = o->next;
-			if (o->rc >= 0)
-				sync_output(p->walk, o, all && !o->elsewhere);
-			if (o->rc >= 0)
-				give_name_take(p, o);
-			else
-				drop_take(p, o);
+			sync_and_name_take(p, o, all_synced);
 		}
 	}
 }
@@ -284,19 +275,27 @@ static void hand_over(struct outputs *p, struct output *o)
 	pool_submit(p->namer, &p->name_job, POOL_SOON);
 }
 
+static void say_failed(struct outputs *p, const struct output *o, int rc)
+{
+	if (rc == -ESTALE)
+		tool_say("%s: %s", o->item.from, p->how.stale);
+	else
+		item_say_rc(p->walk, &o->item, rc);
+	p->walk->failed = true;
+}
+
 void outputs_end_take(struct outputs *p, struct output *o, int rc)
 {
 	struct stat st;
 
 	if (rc >= 0 && fstat(o->item.draft.fd, &st) < 0)
 		rc = -errno;
-	if (rc >= 0) {
-		o->stored = (uint64_t)st.st_size;
-		o->elsewhere = !walk_sync_reaches(p->walk, st.st_dev);
+	if (rc < 0) {
+		say_failed(p, o, rc);
+		drop_take(p, o); /* at once: others may wait for its space */
+		return;
 	}
-	o->rc = rc;
-	if (rc < 0) /* at once: others may wait for its space */
-		drop_take(p, o);
-	else
-		hand_over(p, o);
+	o->stored = (uint64_t)st.st_size;
+	o->elsewhere = !walk_sync_reaches(p->walk, st.st_dev);
+	hand_over(p, o);
 }

@@ -16,8 +16,6 @@ struct output {
 	/* private to outputs.c */
 	struct output *next; /* among those that are complete          */
 	unsigned slot;       /* in outputs.busy                        */
-	int rc;              /* 0, or why it failed                    */
-	bool said;           /* the failure has been reported          */
 	bool elsewhere;      /* the target's sync does not reach it    */
 };
 
