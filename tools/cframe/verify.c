@@ -47,9 +47,9 @@ struct job {
 	struct pool_job job;
 	struct verify *v;
 	struct job *next;
-	int dir; /* to which `path` is relative; owned, or AT_FDCWD */
-	char *path;
-	char *name;   /* its name in reports            */
+	int dir; /* to which `name` is relative; owned, or AT_FDCWD */
+	char *name;
+	char *path;   /* in reports                     */
 	bool in_tree; /* found by a walk: it may vanish */
 	struct findings found;
 	bool vanished;
@@ -157,7 +157,7 @@ static int check_metalayers(struct job *j, const struct frame *f)
 static int check_array(const struct job *j, const struct frame *f)
 {
 	struct view meta;
-	if (path_suffix(j->path) != SUFFIX_ARRAY || frame_info(f)->sparse || !npy_meta(f, &meta))
+	if (path_suffix(j->name) != SUFFIX_ARRAY || frame_info(f)->sparse || !npy_meta(f, &meta))
 		return 0;
 	struct npy v = {0};
 	int rc = npy_init(&v, f);
@@ -172,8 +172,8 @@ static int check_array(const struct job *j, const struct frame *f)
 static bool is_empty_file(const struct job *j)
 {
 	struct stat st;
-	return path_suffix(j->path) == SUFFIX_FRAME &&
-	       fstatat(j->dir, j->path, &st, 0) == 0 && S_ISREG(st.st_mode) && !st.st_size;
+	return path_suffix(j->name) == SUFFIX_FRAME &&
+	       fstatat(j->dir, j->name, &st, 0) == 0 && S_ISREG(st.st_mode) && !st.st_size;
 }
 
 static bool is_well(void *arg)
@@ -184,7 +184,7 @@ static bool is_well(void *arg)
 
 	findings_clear(&j->found);
 	err_clear();
-	int rc = tool_open(j->dir, j->path, &f, &io);
+	int rc = tool_open(j->dir, j->name, &f, &io);
 	bool none = rc == 0 && !f && !is_empty_file(j);
 	j->vanished = rc == -ENOENT;
 	if (f)
@@ -196,7 +196,7 @@ static bool is_well(void *arg)
 	frame_close(f);
 	io_close(io);
 	if (none)
-		findings_add(&j->found, FINDING_OF_ALL, tool_no_frame_text(j->dir, j->path));
+		findings_add(&j->found, FINDING_OF_ALL, tool_no_frame_text(j->dir, j->name));
 	if (rc < 0)
 		note_of_all(j, rc);
 	return !findings_any(&j->found);
@@ -215,7 +215,7 @@ static void run(struct pool_job *job)
 {
 	struct job *j = CONTAINER_OF(job, struct job, job);
 
-	if (!look_until_steady(j->dir, j->path, is_well, j)) {
+	if (!look_until_steady(j->dir, j->name, is_well, j)) {
 		findings_clear(&j->found);
 		findings_add(&j->found, FINDING_OF_ALL,
 			     "is being written, and could not be checked meanwhile");
@@ -233,8 +233,8 @@ static void job_free(struct job *j)
 	if (j->dir >= 0)
 		close(j->dir);
 	findings_deinit(&j->found);
-	mem_free(j->path);
 	mem_free(j->name);
+	mem_free(j->path);
 	mem_free(j);
 }
 
@@ -255,7 +255,7 @@ static void report(struct verify *v, unsigned leave)
 
 	while ((j = v->first) && is_done(v, j, v->jobs > leave)) {
 		v->bad += findings_any(&j->found);
-		findings_print(&j->found, j->name);
+		findings_print(&j->found, j->path);
 		v->first = j->next;
 		if (!v->first)
 			v->last = &v->first;
@@ -265,71 +265,75 @@ static void report(struct verify *v, unsigned leave)
 }
 
 /* NULL: out of memory, which has been reported. */
-static struct job *job_new(struct verify *v, const char *path, const char *name)
+static struct job *job_new(struct verify *v, const char *name, const char *path)
 {
 	struct job *j = mem_zalloc(sizeof *j);
 
 	if (j) {
 		*j = (struct job){.v = v, .dir = AT_FDCWD};
 		findings_init(&j->found);
-		j->path = mem_strdup(path);
 		j->name = mem_strdup(name);
+		j->path = mem_strdup(path);
 	}
-	if (j && j->path && j->name)
+	if (j && j->name && j->path)
 		return j;
 	if (j)
 		job_free(j);
-	tool_fail(name, -ENOMEM);
+	tool_fail(path, -ENOMEM);
 	v->bad++;
 	return NULL;
 }
 
-/* Appends the job to the list; waits first while there are too many. */
-static void enter(struct verify *v, struct job *j)
+/* Waits until there are descriptors for one more job, or one more level of the tree. */
+static void wait_room(struct verify *v)
 {
 	report(v, workbench_files(v->depth) - 1);
+}
+
+static void append(struct verify *v, struct job *j)
+{
 	*v->last = j;
 	v->last = &j->next;
 	v->jobs++;
 }
 
-static void add_error(struct verify *v, const char *name, const char *line)
+static void add_error(struct verify *v, const char *path, const char *line)
 {
-	struct job *j = job_new(v, name, name);
+	struct job *j = job_new(v, path, path);
 
 	if (!j)
 		return;
 	findings_add(&j->found, FINDING_OF_ALL, line);
 	j->done = true;
-	enter(v, j);
+	append(v, j);
 }
 
-static void add_errno(struct verify *v, const char *name, int error)
+static void add_errno(struct verify *v, const char *path, int error)
 {
 	char text[TOOL_TEXT_MAX];
-	add_error(v, name, tool_err_text(-error, text));
+	add_error(v, path, tool_err_text(-error, text));
 }
 
 /*
- * Hands a file to the workers, by its path relative to AT_FDCWD or to a directory of the walk; that
- * is duplicated, since the walk closes its own. Problems are reported under `name`.
+ * Hands a file to the workers, by its name relative to AT_FDCWD or to a directory of the walk; that
+ * is duplicated, since the walk closes its own.
  */
-static void add(struct verify *v, int dir, const char *path, const char *name)
+static void add(struct verify *v, int dir, const char *name, const char *path)
 {
-	struct job *j = job_new(v, path, name);
+	struct job *j = job_new(v, name, path);
 
 	if (!j)
 		return;
-	report(v, workbench_files(v->depth) - 1); /* before one more descriptor is opened */
+	wait_room(v);
 	j->in_tree = dir != AT_FDCWD;
 	if (j->in_tree)
 		j->dir = fcntl(dir, F_DUPFD_CLOEXEC, 0);
 	if (j->dir == -1) {
-		add_errno(v, name, errno);
+		add_errno(v, path, errno);
 		job_free(j);
 		return;
 	}
-	enter(v, j);
+	append(v, j);
 	j->job.run = run;
 	pool_submit(v->pool, &j->job, POOL_LATER);
 }
@@ -340,7 +344,7 @@ static void verify_subdirectory(struct verify *v, int dir, const char *name, con
 {
 	struct frame_info info;
 
-	report(v, workbench_files(v->depth) - 1); /* as in add() */
+	wait_room(v);
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0) {
 		if (errno != ENOENT) /* else it was removed meanwhile */
