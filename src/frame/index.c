@@ -45,9 +45,7 @@ uint32_t index_count_stored(const struct numbers *ix)
 struct loader {
 	struct numbers *ix;
 	struct index_rule rule;
-	uint32_t at;       /* next entry */
-	uint8_t carry[ENTRY_BYTES];  /* an entry split between two steps */
-	uint32_t ncarry;
+	uint32_t at; /* next entry */
 };
 
 static int judge(const struct index_rule *rule, uint64_t raw, uint64_t *entry)
@@ -99,23 +97,12 @@ static int load_run(struct loader *l, const uint8_t *p, uint32_t n)
 
 static int load_bytes(struct loader *l, struct view v)
 {
-	while (l->ncarry && v.n) {
-		l->carry[l->ncarry++ % ENTRY_BYTES] = *v.p;
-		v = view_from(v, 1);
-		if (l->ncarry == ENTRY_BYTES) {
-			TRY(load_entry(l, l->carry));
-			l->ncarry = 0;
-		}
-	}
-	while (v.n >= ENTRY_BYTES) {
+	assert(v.n % ENTRY_BYTES == 0);
+	while (v.n) {
 		uint32_t here = NUMBERS_PAGE - l->at % NUMBERS_PAGE;
 		uint32_t n = (uint32_t)min_u64(v.n / ENTRY_BYTES, here);
 		TRY(load_run(l, v.p, n));
 		v = view_from(v, n * ENTRY_BYTES);
-	}
-	if (v.n) {
-		memcpy(l->carry, v.p, v.n);
-		l->ncarry = (uint32_t)v.n;
 	}
 	return 0;
 }
@@ -128,6 +115,8 @@ static int load_blocks(struct loader *l, const struct stored *at, const struct c
 	if (c->nbytes > l->rule.most)
 		return UNSUPPORTED("decoded size of the index", c->nbytes);
 	uint32_t step = c->blocksize < STEP ? STEP / c->blocksize : 1;
+	while (step * c->blocksize % ENTRY_BYTES) /* blocks shorter than an entry */
+		step--;
 	for (uint32_t b = 0; b < c->nblocks; b += step) {
 		struct run run = {b, (uint32_t)min_u64(step, c->nblocks - b)};
 		uint32_t n = chunk_run_bytes(c, run);

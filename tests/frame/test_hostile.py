@@ -152,7 +152,7 @@ def test_what_the_builders_make_is_read(work):
 @pytest.mark.parametrize("block", [3, 5])
 def test_an_index_in_blocks_that_fit_no_entry(work, block):
     """Nobody makes such frames, but the reference reads them; and so long an index is read in more
-    steps than one, which then begin within an entry."""
+    steps than one, each of whole entries all the same."""
     n, ten = 17_000, bytes(range(10))
     chunk = struct.pack("<BBBBIII", 5, 1, 7, 1, 10, 10, 42) + bytes(16) + ten
     raw = frame(2 * n * 10, 10, index_of_bytes(block, *[0, 0x81 << 56] * n), chunk)
