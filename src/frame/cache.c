@@ -54,7 +54,7 @@ static void free_entry(struct cache *c, struct cache_entry *e)
 {
 	if (e->rc >= 0) /* else the fill left no value */
 		free_value(c, &e->value);
-	if (e->counted && is_large(e))
+	if (e->queued && is_large(e))
 		atomic_fetch_sub(&c->bytes, e->value.cost);
 	mem_free(e);
 }
@@ -86,7 +86,7 @@ static void free_dead(struct cache *c, struct cache_entry *dead)
 static void detach(struct cache *c, struct shard *s, struct cache_entry *e,
 		   struct cache_entry **dead)
 {
-	if (e->listed && !is_large(e))
+	if (e->queued && !is_large(e))
 		atomic_fetch_sub(&c->bytes, e->value.cost);
 	shard_remove(s, e);
 	unref(e, dead);
@@ -276,7 +276,6 @@ static void publish(struct cache *c, struct shard *s, struct cache_entry *e,
 		unref(e, dead);
 	} else if (e->found) { /* else it was dropped meanwhile */
 		shard_queue(s, e);
-		e->counted = true;
 		atomic_fetch_add(&c->bytes, e->value.cost);
 	}
 	pthread_cond_broadcast(&s->filled);

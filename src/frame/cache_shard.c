@@ -82,7 +82,7 @@ void shard_queue(struct shard *s, struct cache_entry *e)
 	e->newer = NULL;
 	*(s->newest ? &s->newest->newer : &s->oldest) = e;
 	s->newest = e;
-	e->listed = true;
+	e->queued = true;
 }
 
 static void unqueue(struct shard *s, struct cache_entry *e)
@@ -91,11 +91,11 @@ static void unqueue(struct shard *s, struct cache_entry *e)
 		s->hand = e->newer;
 	*(e->newer ? &e->newer->older : &s->newest) = e->older;
 	*(e->older ? &e->older->newer : &s->oldest) = e->newer;
-	e->listed = false;
 }
 
 void shard_remove(struct shard *s, struct cache_entry *e)
 {
+	assert(e->found);
 	struct cache_entry **at = bucket_of(s, shard_hash(&e->key));
 	while (*at != e) {
 		assert(*at);
@@ -104,7 +104,7 @@ void shard_remove(struct shard *s, struct cache_entry *e)
 	*at = e->next;
 	e->found = false;
 	s->n--;
-	if (e->listed)
+	if (e->queued)
 		unqueue(s, e);
 }
 

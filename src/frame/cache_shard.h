@@ -14,11 +14,10 @@
 struct cache_entry {
 	struct cache_key key;
 	struct cache_entry *next; /* in its bucket; under the shard's lock, like all down to `rc` */
-	struct cache_entry *newer, *older; /* in the shard's queue, while `listed` */
+	struct cache_entry *newer, *older; /* in the shard's queue */
 	bool found;                        /* it is in the table, where others find it */
 	bool filled;                       /* the fill has ended, successfully if `rc` is 0 */
-	bool listed;                       /* it is in the queue */
-	bool counted;                      /* its cost was added to cache.bytes */
+	bool queued; /* it is in the queue, or was until it left the table; its cost is counted */
 	bool visited;                      /* used since the hand last passed */
 	int rc;                            /* result of the fill, for the waiters */
 	atomic_bool unused;                /* it was filled ahead, and not used yet */
