@@ -69,7 +69,8 @@ static int encode_with_dict(struct encoder *e, struct buf *out)
 static int encode(struct scratch *s, const struct pipeline *p, struct view src, struct buf *out)
 {
 	struct encoder e;
-	TRY(encoder_init(&e, s, p, src));
+	TRY(encoder_plan(&e, s, p, src));
+	TRY(encoder_plan_cuts(&e));
 	/* The last block may be written past the limit before that is noticed. */
 	TRY(buf_reserve_fresh(out, encoder_store_most(&e) + encoder_slot(&e)));
 	int done = p->use_dict && !encoder_wants_store(&e) ? encode_with_dict(&e, out)

@@ -97,16 +97,6 @@ bool encoder_splits(const struct pipeline *p)
 	return e.split;
 }
 
-/* One block decides for all; not the first, which may contain a file header. */
-static int plan_cuts(struct encoder *e)
-{
-	struct block b;
-	if (e->p.use_dict || encoder_wants_store(e))
-		return 0;
-	struct view v = encoder_block(e, e->nblocks / 2, &b);
-	return block_plan_cuts(&e->plan, e->s, &b, v);
-}
-
 int encoder_plan(struct encoder *e, struct scratch *s, const struct pipeline *p, struct view src)
 {
 	*e = (struct encoder){.s = s, .p = *p, .src = src};
@@ -127,10 +117,14 @@ int encoder_plan(struct encoder *e, struct scratch *s, const struct pipeline *p,
 	return 0;
 }
 
-int encoder_init(struct encoder *e, struct scratch *s, const struct pipeline *p, struct view src)
+/* One block decides for all; not the first, which may contain a file header. */
+int encoder_plan_cuts(struct encoder *e)
 {
-	TRY(encoder_plan(e, s, p, src));
-	return plan_cuts(e);
+	struct block b;
+	if (e->p.use_dict || encoder_wants_store(e))
+		return 0;
+	struct view v = encoder_block(e, e->nblocks / 2, &b);
+	return block_plan_cuts(&e->plan, e->s, &b, v);
 }
 
 struct view encoder_block(const struct encoder *e, uint32_t i, struct block *b)

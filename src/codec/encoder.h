@@ -2,9 +2,9 @@
  * A chunk being encoded, for the code that encodes its blocks: one after the other (chunk_encode.c)
  * or in parallel (parallel.c). Internal to this layer.
  *
- * The order of calls: encoder_init; each block into a span of encoder_slot bytes; then the blocks,
- * contiguously from encoder_body on, with encoder_enter for each; then encoder_finish. If they take
- * more than encoder_most bytes in all: encoder_store instead.
+ * The order of calls: encoder_plan, encoder_plan_cuts; each block into a span of encoder_slot
+ * bytes; then the blocks, contiguously from encoder_body on, with encoder_enter for each; then
+ * encoder_finish. If they take more than encoder_most bytes in all: encoder_store instead.
  *
  * A block is encoded without knowing its offset in the chunk, so its bytes depend on nothing else.
  */
@@ -27,15 +27,14 @@ struct encoder {
 };
 
 /*
- * Decides how `src`, 1 .. CHUNK_MAX_NBYTES bytes, is divided into blocks and how these are encoded;
- * for a codec that cuts streams, by looking at one block. Fails with -ENOMEM only.
+ * Decides how `src`, 1 .. CHUNK_MAX_NBYTES bytes, is divided into blocks and how these are encoded.
+ * Fails with -ENOMEM only.
  */
-NODISCARD int encoder_init(struct encoder *e, struct scratch *s, const struct pipeline *p,
-			   struct view src);
-
-/* The same without looking at the bytes: no cuts. */
 NODISCARD int encoder_plan(struct encoder *e, struct scratch *s, const struct pipeline *p,
 			   struct view src);
+
+/* For a codec that cuts streams: decides where, by looking at one block. -ENOMEM. */
+NODISCARD int encoder_plan_cuts(struct encoder *e);
 
 /*
  * True: in chunks of several blocks each byte of an item gets a stream of its own (FORMAT.md 3.3).

@@ -246,7 +246,7 @@ int parallel_encode(struct parallel *p, const struct pipeline *pl, struct view s
 	TRY(encoder_plan(&e, s, pl, src));
 	if (pl->use_dict || e.nblocks < 2 || encoder_wants_store(&e))
 		return chunk_encode(s, pl, src, out);
-	int rc = encoder_init(&e, s, pl, src); /* this time with a look at the bytes */
+	int rc = encoder_plan_cuts(&e);
 	if (!rc)
 		rc = encode_blocks(p, &e, out);
 	scratch_done(s);
