@@ -19,7 +19,7 @@
  * so up to eight bytes before a stream are read as well. These belong to the headers of frame and
  * block.
  */
-#define HEADERS_MIN 9
+_Static_assert(ZSTD_HEADERS_MIN >= 8, "bytes before any stream");
 
 /* The number of bits in a stream; -1: it has no end mark. */
 static inline ptrdiff_t bits_begin(struct view v)

@@ -1,24 +1,9 @@
 #include "codec/unzstd/unzstd.h"
 #include "base/buf.h"
 #include "codec/unzstd/impl.h"
+#include "codec/zstd/headers.h"
 
 #include <assert.h>
-
-/* The length of the header; 0: not of our kind. */
-static size_t frame_head(struct view v, size_t n)
-{
-	if (v.n < HEADERS_MIN || get_le32(v.p) != ZSTD_FRAME_MAGIC)
-		return 0;
-	switch (v.p[4]) {
-	case ZSTD_SINGLE_SEGMENT:
-		return v.p[5] == n ? 6 : 0;
-	case 1 << ZSTD_SIZE_SHIFT | ZSTD_SINGLE_SEGMENT:
-		return get_le16(v.p + 5) + ZSTD_SIZE_TWO_LESS == n ? 7 : 0;
-	case 2 << ZSTD_SIZE_SHIFT | ZSTD_SINGLE_SEGMENT:
-		return get_le32(v.p + 5) == n ? 9 : 0;
-	default: return 0;
-	}
-}
 
 /* The content of a frame being decoded. */
 struct content {
@@ -52,34 +37,33 @@ static size_t block_read(struct unzstd *u, struct view in, const struct content 
 static bool frame_read(struct unzstd *u, struct view src, struct content *c)
 {
 	struct span dst = c->dst;
-	size_t in = frame_head(src, dst.n), most = min_u64(dst.n, BLOCK_MAX);
+	uint64_t n;
+	size_t in = zstd_frame_header(src, &n), most = min_u64(dst.n, BLOCK_MAX);
 	bool last = false;
 	u->huffman.ready = false;
 	u->states_ready = false;
 	memcpy(u->rep, (const uint32_t[]){1, 4, 8}, sizeof u->rep);
-	if (!in)
+	if (!in || n != dst.n)
 		return false;
 	while (!last && c->at < c->stop) {
 		if (src.n - in < ZSTD_BLOCK_HEADER)
 			return false;
-		uint32_t head = (uint32_t)(src.p[in] | src.p[in + 1] << 8 | src.p[in + 2] << 16);
-		uint32_t type = head >> 1 & 3, n = head >> 3;
-		uint32_t stored = type == ZSTD_BLOCK_RLE ? 1 : n;
-		last = head & 1;
+		struct zstd_block b = zstd_block_of(src.p + in);
+		last = b.last;
 		in += ZSTD_BLOCK_HEADER;
-		if (type > ZSTD_BLOCK_COMPRESSED || stored > src.n - in || n > most ||
-		    (type != ZSTD_BLOCK_COMPRESSED && n > dst.n - c->at))
+		if (b.type > ZSTD_BLOCK_COMPRESSED || b.stored > src.n - in || b.n > most ||
+		    (b.type != ZSTD_BLOCK_COMPRESSED && b.n > dst.n - c->at))
 			return false;
-		if (type == ZSTD_BLOCK_RAW)
-			bytes_copy(dst.p + c->at, src.p + in, n);
-		else if (type == ZSTD_BLOCK_RLE)
-			memset(dst.p + c->at, src.p[in], n);
+		if (b.type == ZSTD_BLOCK_RAW)
+			bytes_copy(dst.p + c->at, src.p + in, b.n);
+		else if (b.type == ZSTD_BLOCK_RLE)
+			memset(dst.p + c->at, src.p[in], b.n);
 		size_t end = min_u64(dst.n, c->at + most);
-		if (type != ZSTD_BLOCK_COMPRESSED)
-			c->at += n;
-		else if (!(c->at = block_read(u, view_part(src, in, n), c, end)))
+		if (b.type != ZSTD_BLOCK_COMPRESSED)
+			c->at += b.n;
+		else if (!(c->at = block_read(u, view_part(src, in, b.n), c, end)))
 			return false;
-		in += stored;
+		in += b.stored;
 	}
 	return c->at >= c->stop || (in == src.n && c->at == dst.n);
 }

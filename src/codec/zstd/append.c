@@ -2,7 +2,7 @@
 
 #include "codec/codec.h"
 #include "codec/zstd/fast.h"
-#include "codec/zstd/put.h"
+#include "codec/zstd/headers.h"
 
 /* The parts of a frame. */
 struct parts {
@@ -12,44 +12,20 @@ struct parts {
 	uint64_t n;  /* length of its content                        */
 };
 
-static uint32_t take_le16(struct cursor *in)
+/* False: not one of ours, or its blocks do not end where it does. */
+static bool find_parts(struct view frame, struct parts *parts)
 {
-	uint32_t low = cursor_u8(in);
-	return low | (uint32_t)cursor_u8(in) << 8;
-}
-
-/* False: not one of ours. */
-static bool read_header(struct view frame, struct parts *parts)
-{
-	struct cursor in = cursor_of(frame);
-	uint32_t magic = cursor_le32(&in);
-	uint8_t how = cursor_u8(&in);
-	switch (how) {
-	case ZSTD_SINGLE_SEGMENT: parts->n = cursor_u8(&in); break;
-	case 1 << ZSTD_SIZE_SHIFT | ZSTD_SINGLE_SEGMENT:
-		parts->n = take_le16(&in) + ZSTD_SIZE_TWO_LESS;
-		break;
-	case 2 << ZSTD_SIZE_SHIFT | ZSTD_SINGLE_SEGMENT: parts->n = cursor_le32(&in); break;
-	default: return false;
+	size_t at = parts->head = zstd_frame_header(frame, &parts->n);
+	while (at && frame.n - at >= ZSTD_BLOCK_HEADER) {
+		struct zstd_block b = zstd_block_of(frame.p + at);
+		size_t left = frame.n - at - ZSTD_BLOCK_HEADER;
+		parts->last = at;
+		parts->raw = b.type == ZSTD_BLOCK_RAW ? b.n : 0;
+		if (b.last || b.stored > left)
+			return b.stored == left;
+		at += ZSTD_BLOCK_HEADER + b.stored;
 	}
-	parts->head = in.at;
-	return !in.bad && magic == ZSTD_FRAME_MAGIC;
-}
-
-/* False: the blocks do not end where the frame does. */
-static bool find_last(struct view frame, struct parts *parts)
-{
-	struct cursor in = cursor_of(view_from(frame, parts->head));
-	for (;;) {
-		parts->last = parts->head + in.at;
-		uint32_t header = take_le16(&in);
-		header |= (uint32_t)cursor_u8(&in) << 16;
-		uint32_t type = header >> 1 & 3, n = header >> 3;
-		parts->raw = type == ZSTD_BLOCK_RAW ? n : 0;
-		cursor_skip(&in, type == ZSTD_BLOCK_RLE ? 1 : n);
-		if (in.bad || header & 1)
-			return !in.bad && !cursor_left(&in);
-	}
+	return false;
 }
 
 /* A raw block at the end of the frame gets longer; else a raw block is added. */
@@ -74,7 +50,7 @@ static uint8_t *put_blocks(struct view frame, const struct parts *parts, struct 
 ssize_t zstd_append(struct view frame, struct view more, struct span dst)
 {
 	struct parts parts;
-	if (!read_header(frame, &parts) || !find_last(frame, &parts))
+	if (!find_parts(frame, &parts))
 		return 0;
 	size_t raw = parts.raw + more.n, coded = frame.n - parts.raw;
 	if (raw > min_u64(codec_append_most(coded), ZSTD_BLOCK_MAX) ||

@@ -5,7 +5,7 @@
 #include "codec/price.h"
 #include "codec/zstd/fast.h"
 #include "codec/zstd/impl.h"
-#include "codec/zstd/put.h"
+#include "codec/zstd/headers.h"
 
 #define SMALL_MAX (16u << 10) /* up to this length all matches count as near: zstd/double.c */
 

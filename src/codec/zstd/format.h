@@ -14,6 +14,7 @@
 
 #define ZSTD_HEADER_MAX 9 /* the longest such header */
 #define ZSTD_BLOCK_HEADER 3 /* bytes, 3.1.1.2: last-block flag, type, length                  */
+#define ZSTD_HEADERS_MIN 9 /* the least for both: a size of 1 byte, before it magic, descriptor  */
 
 /* The type of a block, 3.1.1.2.2. */
 enum { ZSTD_BLOCK_RAW, ZSTD_BLOCK_RLE, ZSTD_BLOCK_COMPRESSED };
