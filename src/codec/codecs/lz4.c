@@ -299,13 +299,13 @@ static int decode_here(struct view src, struct span dst)
 	return r.out == r.out_end ? 0 : CORRUPT("lz4 stream is short", r.out - dst.p);
 }
 
-static bool lz4_decode_front(void *state, struct view src, struct span dst, size_t n)
+bool lz4_decode_front(void *state, struct view src, struct span dst, size_t n)
 {
 	struct reader r = {src.p, src.p + src.n, dst.p, dst.p, dst.p + dst.n};
 	return decode_until(&r, dst.p + n - 1) && r.out >= dst.p + n;
 }
 
-static int lz4_decode(void *state, struct view src, struct span dst, const struct codec_dict *dict)
+int lz4_decode(void *state, struct view src, struct span dst, const struct codec_dict *dict)
 {
 	if (!dict)
 		return decode_here(src, dst);
@@ -318,7 +318,7 @@ static int lz4_decode(void *state, struct view src, struct span dst, const struc
 }
 
 /* There is no trainer for LZ4, and the first samples are as good as any. */
-static ssize_t lz4_dict_make(struct view samples, size_t nsamples, struct span dict)
+ssize_t lz4_dict_make(struct view samples, size_t nsamples, struct span dict)
 {
 	size_t n = samples.n < dict.n ? samples.n : dict.n;
 	memcpy(dict.p, samples.p, n);

@@ -1,11 +1,12 @@
 /*
- * The rules of LZ4 streams (FORMAT.md 6.2), and how our two encoders, lz4_fast.c and lz4hc.c, write
- * a sequence.
+ * The rules of LZ4 streams (FORMAT.md 6.2), how our two encoders, lz4_fast.c and lz4hc.c, write a
+ * sequence, and what the rows of both codecs share.
  */
 #ifndef CODEC_CODECS_LZ4_FORMAT_H
 #define CODEC_CODECS_LZ4_FORMAT_H
 
 #include "base/bytes.h"
+#include "codec/codec.h"
 
 #define LZ4_MATCH_MIN 4u
 #define LZ4_DISTANCE_MAX 65535u
@@ -14,6 +15,11 @@
 #define LZ4_COPY_MARGIN 16u  /* the same for our matches, for lz4_put_sequence */
 _Static_assert(LZ4_COPY_MARGIN >= LZ4_MATCH_MARGIN, "our matches keep to the format");
 #define LZ4_LIBC_LEN 128u    /* the C library copies more literals than this faster */
+
+/* For both rows: lz4.c. They need no state. */
+int lz4_decode(void *state, struct view src, struct span dst, const struct codec_dict *dict);
+bool lz4_decode_front(void *state, struct view src, struct span dst, size_t n);
+ssize_t lz4_dict_make(struct view samples, size_t nsamples, struct span dict);
 
 /* Writes the part of a length that exceeds what a token can hold. */
 static inline uint8_t *lz4_put_length(uint8_t *out, size_t n)

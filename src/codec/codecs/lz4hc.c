@@ -39,8 +39,6 @@ struct state {
 	struct row *row;      /* 1 << ROWS_LOG of them, in the same allocation */
 };
 
-extern const struct codec codec_lz4;
-
 struct match {
 	const uint8_t *at;
 	size_t len, dist; /* len 0: none */
@@ -317,23 +315,6 @@ static ssize_t lz4hc_encode(void *state, int level, struct view src, struct span
 					(int)dst.n);
 }
 
-/* The payload is plain LZ4, whose decoder needs no state. */
-static int lz4hc_decode(void *state, struct view src, struct span dst,
-			const struct codec_dict *dict)
-{
-	return codec_lz4.decode(NULL, src, dst, dict);
-}
-
-static bool lz4hc_decode_front(void *state, struct view src, struct span dst, size_t n)
-{
-	return codec_lz4.decode_front(NULL, src, dst, n);
-}
-
-static ssize_t lz4hc_dict_make(struct view samples, size_t nsamples, struct span dict)
-{
-	return codec_lz4.dict_make(samples, nsamples, dict);
-}
-
 static int lz4hc_dict_set(void *state, struct view dict)
 {
 	struct state *st = state;
@@ -352,8 +333,8 @@ const struct codec codec_lz4hc = {
 	.state_new = lz4hc_state_new,
 	.state_free = mem_free,
 	.encode = lz4hc_encode,
-	.decode = lz4hc_decode,
-	.decode_front = lz4hc_decode_front,
-	.dict_make = lz4hc_dict_make,
+	.decode = lz4_decode,
+	.decode_front = lz4_decode_front,
+	.dict_make = lz4_dict_make,
 	.dict_set = lz4hc_dict_set,
 };
