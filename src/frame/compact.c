@@ -86,15 +86,14 @@ static bool too_much(const struct frame *f, uint64_t nfree)
 static bool is_of_holes(const struct frame *f)
 {
 	const struct space *sp = &f->space;
-	uint64_t used = sp->end - min_u64(sp->end, sp->nfree + sp->nwaiting + sp->nretired);
+	uint64_t used = sp->end - min_u64(sp->end, space_unused(sp));
 	return io_taken(f->io) < used / 2;
 }
 
 bool frame_wants_compact(const struct frame *f)
 {
-	const struct space *sp = &f->space;
 	return f->writable && f->state != FRAME_BROKEN && f->survey == SURVEY_DONE &&
-	       too_much(f, sp->nfree + sp->nwaiting + sp->nretired);
+	       too_much(f, space_unused(&f->space));
 }
 
 void frame_set_tight(struct frame *f, bool tight)

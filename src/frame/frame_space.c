@@ -211,7 +211,7 @@ int frame_live_end(struct frame *f, const struct numbers *ix, uint64_t *end)
 uint64_t frame_space_live(const struct frame *f)
 {
 	const struct space *sp = &f->space;
-	uint64_t idle = f->info.header_len + sp->nfree + sp->nwaiting + sp->nretired;
+	uint64_t idle = f->info.header_len + space_unused(sp);
 	return sp->end > idle ? sp->end - idle : 0;
 }
 

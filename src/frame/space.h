@@ -42,6 +42,12 @@ struct space {
 	struct space_extent *retired, *waiting; /* lists of extents               */
 };
 
+/* Bytes before sp->end that the next root does not refer to. */
+static inline uint64_t space_unused(const struct space *sp)
+{
+	return sp->nfree + sp->nwaiting + sp->nretired;
+}
+
 void space_init(struct space *sp, uint64_t end);
 void space_deinit(struct space *sp);
 
