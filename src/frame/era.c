@@ -117,10 +117,10 @@ void era_spoil(void)
 
 static bool is_known(uint64_t first, uint64_t last)
 {
-	bool found = false;
-	for (unsigned i = 0; i < era.n && !found; i++)
-		found = first >= era.range[i].from && last < era.range[i].to;
-	return found;
+	for (unsigned i = 0; i < era.n; i++)
+		if (first >= era.range[i].from && last < era.range[i].to)
+			return true;
+	return false;
 }
 
 bool era_is_durable(uint64_t word)

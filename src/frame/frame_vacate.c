@@ -145,9 +145,8 @@ static int move_front(struct frame *f)
 {
 	uint64_t front = f->trailer.n, budget = front_most(f);
 	bool busy = f->info.cbytes < front; /* the index itself is at the front */
-	for (uint32_t n = 0; n < f->index.n; n++) {
-		uint64_t entry = numbers_get(&f->index, n);
-		if (!entry_is_stored(entry) || entry >= front)
+	for (uint32_t n = 0; (n = index_next_stored(&f->index, n)) < f->index.n; n++) {
+		if (numbers_get(&f->index, n) >= front)
 			continue;
 		TRY(move_chunk(f, n, &budget));
 		busy = true;
