@@ -62,41 +62,38 @@ static void add_metas(cJSON *to, const struct frame *f)
 		cJSON_AddNumberToObject(vl, name, (double)content.n);
 }
 
-static void add_dims(cJSON *to, const char *name, const struct ndarray *a, int which)
+static void add_shapes(cJSON *to, const struct ndarray *a)
 {
-	cJSON *list = cJSON_AddArrayToObject(to, name);
+	cJSON *shape = cJSON_AddArrayToObject(to, "shape");
+	cJSON *chunks = cJSON_AddArrayToObject(to, "chunks");
+	cJSON *blocks = cJSON_AddArrayToObject(to, "blocks");
 	for (int i = 0; i < a->ndim; i++) {
-		uint64_t n = which == 0   ? a->shape[i]
-			     : which == 1 ? a->chunkshape[i]
-					  : a->blockshape[i];
-		cJSON_AddItemToArray(list, number(n));
+		cJSON_AddItemToArray(shape, number(a->shape[i]));
+		cJSON_AddItemToArray(chunks, number(a->chunkshape[i]));
+		cJSON_AddItemToArray(blocks, number(a->blockshape[i]));
 	}
 }
 
 /* If the array is damaged or unknown, the rest of the frame is still described. */
-static int add_array(cJSON *to, const struct frame *f)
+static void add_array(cJSON *to, const struct frame *f)
 {
-	char why[TOOL_TEXT_MAX];
+	char why[TOOL_TEXT_MAX], dtype[NDARRAY_MAX_DTYPE] = "";
 	const struct frame_info *info = frame_info(f);
 	struct view meta;
+	struct ndarray a;
 	if (!npy_meta(f, &meta))
-		return 0;
-	struct ndarray a = {0};
-	char dtype[NDARRAY_MAX_DTYPE] = "";
+		return;
 	int rc = ndarray_parse(&a, meta, info->type_size, info->chunk_size, info->nbytes);
-	if (rc == 0) {
-		cJSON *array = cJSON_AddObjectToObject(to, "array");
-		add_dims(array, "shape", &a, 0);
-		add_dims(array, "chunks", &a, 1);
-		add_dims(array, "blocks", &a, 2);
-		if (a.dtype.n)
-			memcpy(dtype, a.dtype.p, a.dtype.n);
-		cJSON_AddStringToObject(array, "dtype", dtype);
-		add_number(array, "nbytes", a.nbytes);
-	} else {
+	if (rc < 0) {
 		cJSON_AddStringToObject(to, "array", tool_err_text(rc, why));
+		return;
 	}
-	return 0;
+	cJSON *array = cJSON_AddObjectToObject(to, "array");
+	add_shapes(array, &a);
+	if (a.dtype.n)
+		memcpy(dtype, a.dtype.p, a.dtype.n);
+	cJSON_AddStringToObject(array, "dtype", dtype);
+	add_number(array, "nbytes", a.nbytes);
 }
 
 static const char *kind_of(const struct frame_info *info)
@@ -109,7 +106,7 @@ static double thousandths(uint64_t a, uint64_t b)
 	return (double)(uint64_t)(1000 * (double)a / (double)b + 0.5) / 1000;
 }
 
-static int describe(cJSON *to, const struct frame *f)
+static void describe(cJSON *to, const struct frame *f)
 {
 	const struct frame_info *info = frame_info(f);
 	cJSON_AddStringToObject(to, "kind", kind_of(info));
@@ -129,7 +126,7 @@ static int describe(cJSON *to, const struct frame *f)
 	add_slots(to, f);
 	add_pipeline(to, &info->pipeline);
 	add_metas(to, f);
-	return add_array(to, f);
+	add_array(to, f);
 }
 
 /* As for a frame, but a chunk does not say which level it has. */
@@ -257,8 +254,10 @@ static bool is_described(void *arg)
 	w->is_chunk = io;
 	if (w->rc == 0 && !w->facts)
 		w->rc = -ENOMEM;
-	else if (w->rc == 0)
-		w->rc = f ? describe(w->facts, f) : look_at_chunk(w->facts, io);
+	else if (f)
+		describe(w->facts, f);
+	else if (io)
+		w->rc = look_at_chunk(w->facts, io);
 	frame_close(f);
 	io_close(io);
 	return w->rc == 0;
