@@ -19,8 +19,7 @@ struct pool {
 	pthread_cond_t work;
 	struct queue lane[POOL_LANES]; /* under lock */
 	bool closing;                  /* under lock */
-	unsigned nworkers;
-	unsigned nstarted;
+	unsigned nworkers;             /* that were started */
 	pthread_t worker[];
 };
 
@@ -87,15 +86,15 @@ static void *worker_main(void *arg)
 }
 
 /* Workers block all signals: main waits for them. */
-static int start_workers(struct pool *p)
+static int start_workers(struct pool *p, unsigned n)
 {
 	sigset_t all, old;
 	int rc = 0;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	for (; p->nstarted < p->nworkers && !rc; p->nstarted += !rc)
-		rc = -pthread_create(&p->worker[p->nstarted], NULL, worker_main, p);
+	for (; p->nworkers < n && !rc; p->nworkers += !rc)
+		rc = -pthread_create(&p->worker[p->nworkers], NULL, worker_main, p);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc;
 }
@@ -109,8 +108,7 @@ int pool_open(struct pool **pool, unsigned nworkers)
 	pthread_cond_init(&p->work, NULL);
 	for (int i = 0; i < POOL_LANES; i++)
 		p->lane[i].tail = &p->lane[i].head;
-	p->nworkers = nworkers;
-	int rc = start_workers(p);
+	int rc = start_workers(p, nworkers);
 	if (rc < 0) {
 		pool_close(p);
 		return rc;
@@ -127,7 +125,7 @@ void pool_close(struct pool *p)
 	p->closing = true;
 	pthread_cond_broadcast(&p->work);
 	pthread_mutex_unlock(&p->lock);
-	for (unsigned i = 0; i < p->nstarted; i++)
+	for (unsigned i = 0; i < p->nworkers; i++)
 		pthread_join(p->worker[i], NULL);
 	pthread_cond_destroy(&p->work);
 	pthread_mutex_destroy(&p->lock);
