@@ -22,7 +22,8 @@ struct text {
 	const char *from; /* what has been parsed, but not written  */
 	char *out;
 	size_t n, room; /* of `out` */
-	int depth;	/* how many lists and dictionaries are open */
+	int depth;	/* how many lists and dictionaries are open  */
+	bool aligned;	/* does the compiler align the fields in it? */
 	bool bad;
 };
 
@@ -217,11 +218,11 @@ static struct type simple_type(struct view name)
 	return (struct type){kind == 'U' ? 4 * size : size, simple_align(kind, size)};
 }
 
-static struct type parse_list(struct text *t, bool aligned);
-static struct type parse_dict(struct text *t, bool aligned);
+static struct type parse_list(struct text *t);
+static struct type parse_dict(struct text *t);
 
-/* A string, a list of fields or a dictionary; `aligned`: in a type that the compiler aligns. */
-static struct type parse_type(struct text *t, bool aligned)
+/* A string, a list of fields or a dictionary. */
+static struct type parse_type(struct text *t)
 {
 	struct type type = no_type;
 	struct view name = parse_string(t);
@@ -232,10 +233,10 @@ static struct type parse_type(struct text *t, bool aligned)
 		t->bad = true;
 	} else {
 		t->depth++;
-		type = *t->p == '{' ? parse_dict(t, aligned) : parse_list(t, aligned);
+		type = *t->p == '{' ? parse_dict(t) : parse_list(t);
 		t->depth--;
 	}
-	if (!aligned)
+	if (!t->aligned)
 		type.align = 1;
 	return type;
 }
@@ -254,7 +255,7 @@ static uint64_t parse_repeat(struct text *t)
 }
 
 /* ('name', type) or (('title', 'name'), type), with or without a repeat count. */
-static struct type parse_field(struct text *t, bool aligned)
+static struct type parse_field(struct text *t)
 {
 	expect(t, "(");
 	if (accept(t, "(")) {
@@ -266,7 +267,7 @@ static struct type parse_field(struct text *t, bool aligned)
 		expect_string(t);
 	}
 	expect(t, ",");
-	struct type type = parse_type(t, aligned);
+	struct type type = parse_type(t);
 	if (accept(t, ","))
 		type.size *= parse_repeat(t);
 	expect(t, ")");
@@ -291,7 +292,7 @@ static uint64_t align_up(uint64_t n, uint64_t align)
 	return ceil_div(n, align) * align;
 }
 
-static struct type parse_list(struct text *t, bool aligned)
+static struct type parse_list(struct text *t)
 {
 	struct type all = no_type;
 	expect(t, "[");
@@ -299,7 +300,7 @@ static struct type parse_list(struct text *t, bool aligned)
 		skip_spaces(t);
 		write_parsed(t);
 		size_t at = t->n;
-		struct type field = parse_field(t, aligned);
+		struct type field = parse_field(t);
 		write_parsed(t);
 		enter(t, &all, field, align_up(all.size, field.align), at);
 	} while (!t->bad && accept(t, ","));
@@ -404,13 +405,13 @@ static void write_name(struct text *t, struct dict *d)
 }
 
 /* type, or (type, repeat count), which goes into the field without these brackets. */
-static struct type write_format(struct text *t, struct dict *d, bool aligned)
+static struct type write_format(struct text *t, struct dict *d)
 {
 	begin_item(t, d->formats);
 	bool repeated = accept(t, "(");
 	if (repeated)
 		begin_item(t, t->p);
-	struct type type = parse_type(t, aligned);
+	struct type type = parse_type(t);
 	if (repeated) {
 		expect(t, ",");
 		type.size *= parse_repeat(t);
@@ -422,28 +423,29 @@ static struct type write_format(struct text *t, struct dict *d, bool aligned)
 	return type;
 }
 
-static void write_field(struct text *t, struct dict *d, struct type *all, bool aligned)
+static void write_field(struct text *t, struct dict *d, struct type *all)
 {
 	size_t at = t->n;
 	uint64_t offset = parse_offset(t, d);
 	write_text(t, "(", 1);
 	write_name(t, d);
 	write_text(t, ", ", 2);
-	struct type type = write_format(t, d, aligned);
+	struct type type = write_format(t, d);
 	write_text(t, ")", 1);
 	enter(t, all, type, offset, at);
 }
 
-static struct type parse_dict(struct text *t, bool aligned)
+static struct type parse_dict(struct text *t)
 {
 	struct type all = no_type;
+	bool outside = t->aligned;
 	write_parsed(t);
 	struct dict d = find_parts(t);
 	const char *end = t->p;
-	aligned |= d.aligned;
+	t->aligned |= d.aligned;
 	write_text(t, "[", 1);
 	while (!t->bad && !d.last) {
-		write_field(t, &d, &all, aligned);
+		write_field(t, &d, &all);
 		if (!d.last)
 			write_text(t, ", ", 2);
 	}
@@ -453,6 +455,7 @@ static struct type parse_dict(struct text *t, bool aligned)
 	write_gap(t, t->n, d.size - all.size);
 	write_text(t, "]", 1);
 	t->p = t->from = end;
+	t->aligned = outside;
 	all.size = d.size;
 	return all;
 }
@@ -468,7 +471,7 @@ bool npy_dtype(struct view dtype, char *out, size_t room, uint64_t *size)
 	}
 	snprintf(text, sizeof text, "%.*s", (int)dtype.n, name);
 	struct text t = {.p = text, .from = text, .out = out, .room = room};
-	*size = parse_type(&t, false).size;
+	*size = parse_type(&t).size;
 	skip_spaces(&t);
 	write_parsed(&t);
 	return !t.bad && !*t.p;
