@@ -62,4 +62,13 @@ ALWAYS_INLINE void counts_sum(const struct zstd_counts *c, const unsigned parts,
 	}
 }
 
+/* All of that for one view. */
+ALWAYS_INLINE void count_bytes(struct view v, const unsigned parts, uint32_t count[static 256])
+{
+	struct zstd_counts counts;
+	counts_clear(&counts, parts);
+	counts_add(&counts, v, parts);
+	counts_sum(&counts, parts, count);
+}
+
 #endif

@@ -14,14 +14,6 @@
 
 #define STREAM_FULL (64u << 10)
 
-static void count_bytes(struct view v, uint32_t count[static 256])
-{
-	struct zstd_counts tables;
-	counts_clear(&tables, 8);
-	counts_add(&tables, v, 8);
-	counts_sum(&tables, 8, count);
-}
-
 static uint32_t largest(const uint32_t count[static 256])
 {
 	uint32_t most = 0;
@@ -52,7 +44,7 @@ static void count_literals(const struct zstd_finder *f, struct view v,
 {
 	const uint8_t *at = v.p;
 	if (parts->literals.n < v.n - v.n / 4) {
-		count_bytes(parts->literals, count);
+		count_bytes(parts->literals, 8, count);
 		return;
 	}
 	for (size_t i = 0; i < parts->nsequences; i++) {
@@ -76,7 +68,7 @@ static uint64_t piece_bits(struct zstd_finder *f, struct view v, size_t stream, 
 {
 	uint64_t tree = TREE_BITS * stream / STREAM_FULL, most = 8 * v.n;
 	uint32_t count[256];
-	count_bytes(v, count);
+	count_bytes(v, 8, count);
 	uint64_t bits = literals_bits(count, v.n), least = min_u64(bits + tree * (bits > 0), most);
 	struct zstd_parts parts;
 	uint64_t noise = f->search == ZSTD_PLANES ? PLANE_NOISE : ZSTD_NOISE;

@@ -103,14 +103,6 @@ static uint8_t *put_coded(const struct zstd_work *w, const struct coding *c, str
 	return out;
 }
 
-ALWAYS_INLINE void count_bytes(struct view v, const unsigned parts, uint32_t count[static 256])
-{
-	struct zstd_counts counts;
-	counts_clear(&counts, parts);
-	counts_add(&counts, v, parts);
-	counts_sum(&counts, parts, count);
-}
-
 static bool all_occur(const uint32_t count[static 256])
 {
 	uint32_t missing = 0;
