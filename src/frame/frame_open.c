@@ -117,8 +117,8 @@ static int probe_root(struct io *io, const struct frame_info *info)
  */
 static bool has_room_for_note(const struct frame *f)
 {
-	uint32_t others = f->vlmeta.n - (meta_find(&f->vlmeta, TRAILER_NOTE) != NULL);
-	return others <= ROOT_NOTE_LAYERS && trailer_length(&f->vlmeta, 0) <= f->trailer.n &&
+	return trailer_others(&f->vlmeta) <= ROOT_NOTE_LAYERS &&
+	       trailer_length(&f->vlmeta, 0) <= f->trailer.n &&
 	       trailer_length(&f->vlmeta, ROOT_NOTE_MOST) <= FRAME_MAX_SECTION;
 }
 

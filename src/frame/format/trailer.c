@@ -42,28 +42,24 @@ static bool is_note(const struct meta_entry *e)
 	return strcmp(e->name, TRAILER_NOTE) == 0;
 }
 
-/* Bytes up to the end of the map, and the number of entries. */
-static size_t map_end(const struct meta *m, size_t note, uint32_t *n)
+uint32_t trailer_others(const struct meta *m)
 {
-	size_t end = MAP_AT + MARK_16;
-	*n = 0;
-	for (uint32_t i = 0; i < m->n; i++) {
-		if (is_note(&m->entry[i]))
-			continue;
-		end += name_length(m->entry[i].name);
-		++*n;
-	}
-	if (note) {
-		end += name_length(TRAILER_NOTE);
-		++*n;
-	}
+	return m->n - (meta_find(m, TRAILER_NOTE) != NULL);
+}
+
+/* Bytes up to the end of the map. */
+static size_t map_end(const struct meta *m, size_t note)
+{
+	size_t end = MAP_AT + MARK_16 + (note ? name_length(TRAILER_NOTE) : 0);
+	for (uint32_t i = 0; i < m->n; i++)
+		if (!is_note(&m->entry[i]))
+			end += name_length(m->entry[i].name);
 	return end;
 }
 
 size_t trailer_length(const struct meta *m, size_t note)
 {
-	uint32_t n;
-	size_t len = map_end(m, note, &n) + MARK_16;
+	size_t len = map_end(m, note) + MARK_16;
 	for (uint32_t i = 0; i < m->n; i++)
 		if (!is_note(&m->entry[i]))
 			len += MARK_32 + m->entry[i].content.n;
@@ -92,9 +88,8 @@ static void put_entry(uint8_t *trailer, size_t *map, size_t *end, const char *na
 
 int trailer_append(struct buf *out, const struct meta *m, struct view note)
 {
-	uint32_t n;
-	size_t len = trailer_length(m, note.n), map = MAP_AT + MARK_16;
-	size_t at = map_end(m, note.n, &n);
+	uint32_t n = trailer_others(m) + (note.n > 0);
+	size_t len = trailer_length(m, note.n), map = MAP_AT + MARK_16, at = map_end(m, note.n);
 	TRY(buf_reserve(out, out->n + len));
 	uint8_t *p = out->p + out->n;
 	const uint8_t head[] = {MSGPACK_FIXARRAY | 4, 1, MSGPACK_FIXARRAY | 3, MSGPACK_U16, 0, 0,

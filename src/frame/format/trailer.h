@@ -42,6 +42,9 @@ NODISCARD int trailer_parse(struct meta *m, struct view trailer);
  */
 NODISCARD int trailer_append(struct buf *out, const struct meta *m, struct view note);
 
+/* How many metalayers there are beside a note. */
+uint32_t trailer_others(const struct meta *m);
+
 /* The length of such a trailer with a note of `note` bytes; 0: without a note. */
 size_t trailer_length(const struct meta *m, size_t note);
 
