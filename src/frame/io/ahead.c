@@ -17,6 +17,38 @@ static uint64_t root_end(const struct io_ahead *a)
 	return end && end < a->size ? end : a->size;
 }
 
+/* The first read has found the end of the file, after n bytes. */
+static void take_all(struct io_ahead *a, size_t n)
+{
+	a->ntail = a->size = n;
+	/* It was the end if the header gives the same length. */
+	a->sized = header_frame_len(view_of(a->tail, n)) == n || io_size(a->under, &a->size) == 0;
+}
+
+/* `first`: the result of the first read, to a->tail. */
+static void read_ends(struct io_ahead *a, ssize_t first)
+{
+	a->sized = io_size(a->under, &a->size) == 0;
+	if (!a->sized)
+		return;
+	size_t nhead = min_u64(a->size, sizeof a->head);
+	if (first >= 0)
+		memcpy(a->head, a->tail, nhead);
+	else if (io_pread(a->under, 0, span_of(a->head, nhead)) < 0)
+		return;
+	a->nhead = nhead;
+	uint64_t end = root_end(a);
+	if (first >= 0 && end <= (size_t)first) { /* it has been read already */
+		a->ntail = (size_t)first;
+		return;
+	}
+	size_t ntail = min_u64(end, sizeof a->tail);
+	if (io_pread(a->under, end - ntail, span_of(a->tail, ntail)) < 0)
+		return;
+	a->tail_at = end - ntail;
+	a->ntail = ntail;
+}
+
 /*
  * Reads the first bytes, then the size, then the last bytes of the root. In this order the root
  * named by the first bytes was complete before the size was read, even if another program is
@@ -26,33 +58,12 @@ static uint64_t root_end(const struct io_ahead *a)
 static void fill(struct io_ahead *a)
 {
 	ssize_t first = io_pread_start(a->under, span_of(a->tail, IO_AHEAD_START));
-	bool whole = first >= 0 && first < IO_AHEAD_START;
 
 	a->tried = true;
-	if (whole) {
-		a->tail_at = 0;
-		a->ntail = a->size = (size_t)first;
-	}
-	/* That read ended at the end of the file if the header gives the same length. */
-	a->sized = (whole && header_frame_len(view_of(a->tail, (size_t)first)) == a->size) ||
-		   io_size(a->under, &a->size) == 0;
-	if (!a->sized || whole)
-		return;
-	size_t nhead = min_u64(a->size, sizeof a->head);
-	if (first >= 0)
-		memcpy(a->head, a->tail, nhead);
-	else if (io_pread(a->under, 0, span_of(a->head, nhead)) < 0)
-		return;
-	a->nhead = nhead;
-	uint64_t end = root_end(a);
-	size_t ntail = min_u64(end, sizeof a->tail);
-	if (first >= 0 && end <= (size_t)first) /* it has been read already */
-		ntail = (size_t)first;
-	else if (io_pread(a->under, end - ntail, span_of(a->tail, ntail)) < 0)
-		return;
+	if (first >= 0 && first < IO_AHEAD_START)
+		take_all(a, (size_t)first);
 	else
-		a->tail_at = end - ntail;
-	a->ntail = ntail;
+		read_ends(a, first);
 }
 
 static int ahead_pread(struct io *io, uint64_t at, struct span dst)
