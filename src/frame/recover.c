@@ -208,25 +208,35 @@ static uint64_t data_from(struct search *s, uint64_t at)
 	return max_u64(at, io_next_data(s->io, at));
 }
 
-static int scan(struct search *s)
+/*
+ * Calls `look` for the data in [at, end), piece by piece, until it returns another value than 0. A
+ * piece goes on into the next, so that each mark is whole in one of them.
+ */
+static int each_piece(struct search *s, uint64_t at, uint64_t end,
+		      int (*look)(struct search *s, uint64_t at, struct view piece))
 {
 	struct buf b = {0};
-	uint64_t at = s->head.n, end = s->file_len;
-	if (end - at > SCAN_MOST) {
-		uint64_t half = min_u64(s->header_end, end - SCAN_MOST / 2);
-		at = max_u64(at, half - min_u64(half, SCAN_MOST / 2));
-		end = min_u64(end, at + SCAN_MOST);
-	}
 	TRY(buf_reserve(&b, STEP + MARK));
 	int rc = 0;
 	for (; rc == 0 && (at = data_from(s, at)) < end; at += STEP) {
 		b.n = min_u64(s->file_len - at, STEP + MARK - 1);
 		rc = io_pread(s->io, at, buf_span(&b));
 		if (rc == 0)
-			rc = scan_piece(s, at, buf_view(&b));
+			rc = look(s, at, buf_view(&b));
 	}
 	buf_free(&b);
 	return rc;
+}
+
+static int scan(struct search *s)
+{
+	uint64_t at = s->head.n, end = s->file_len;
+	if (end - at > SCAN_MOST) {
+		uint64_t half = min_u64(s->header_end, end - SCAN_MOST / 2);
+		at = max_u64(at, half - min_u64(half, SCAN_MOST / 2));
+		end = min_u64(end, at + SCAN_MOST);
+	}
+	return each_piece(s, at, end, scan_piece);
 }
 
 /*
@@ -308,20 +318,10 @@ static int try_roots(struct frame *f, struct search *s)
 	return IN_VAIN;
 }
 
-/* *any: the file has something other than zeros after `at`, which may be data. */
-static int has_bytes(struct search *s, uint64_t at, bool *any)
+/* 1: there is something other than zeros, which may be data. */
+static int is_something(struct search *s, uint64_t at, struct view piece)
 {
-	struct buf b = {0};
-	uint64_t end = min_u64(s->file_len, at + LOOK_MOST);
-	TRY(buf_reserve(&b, STEP));
-	int rc = 0;
-	for (*any = false; rc == 0 && !*any && (at = data_from(s, at)) < end; at += STEP) {
-		b.n = min_u64(end - at, STEP);
-		rc = io_pread(s->io, at, buf_span(&b));
-		*any = rc == 0 && !bytes_are_zero(buf_view(&b));
-	}
-	buf_free(&b);
-	return rc;
+	return !bytes_are_zero(piece);
 }
 
 /*
@@ -331,11 +331,11 @@ static int has_bytes(struct search *s, uint64_t at, bool *any)
  */
 static int judge_emptiness(struct frame *f, struct search *s)
 {
-	bool any = false;
+	uint64_t at = f->info.frame_len;
 	if (f->nbytes || s->n > 1)
 		return 0;
-	int rc = has_bytes(s, f->info.frame_len, &any);
-	if (rc == 0 && any)
+	int rc = each_piece(s, at, min_u64(s->file_len, at + LOOK_MOST), is_something);
+	if (rc > 0)
 		rc = IN_VAIN;
 	if (rc < 0)
 		frame_unload(f);
