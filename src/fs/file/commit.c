@@ -169,17 +169,8 @@ bool file_wants_header(const struct file *f)
 	return frame_recovered(f->frame) && is_harmless(f);
 }
 
-/* After a sync: makes the root on disk say that it is durable. */
-static int vouch(struct file *f, bool *writes)
-{
-	if (!file_wants_vouch(f))
-		return 0;
-	int rc = frame_vouch(f->frame);
-	*writes |= rc > 0;
-	return rc < 0 ? rc : 0;
-}
-
-static int commit_all(struct file *f, enum durability how, bool *writes)
+/* `writes`: so does frame_commit. 1: the root was then marked as durable, which wrote as well. */
+static int commit_all(struct file *f, enum durability how, bool writes)
 {
 	int rc = frame_commit(f->frame, how);
 
@@ -187,15 +178,17 @@ static int commit_all(struct file *f, enum durability how, bool *writes)
 	arrivals_commit(&f->arrivals, frame_kept(f->frame));
 	if (rc < 0 || how != COMMIT_SYNC)
 		return rc;
-	TRY(vouch(f, writes));
+	if (file_wants_vouch(f))
+		rc = frame_vouch(f->frame);
+	TRY(rc);
 	touched_clear(&f->unsynced.touched);
-	if (*writes)
+	if (writes || rc)
 		name_synced(f);
-	return 0;
+	return rc;
 }
 
-/* What needs the lock. *writes: the backing file was written to. */
-static int commit_locked(struct file *f, enum durability how, bool *writes)
+/* What needs the lock. 1: the backing file was written to. */
+static int commit_locked(struct file *f, enum durability how)
 {
 	bool held_up = how == COMMIT_PART && is_held_up(f);
 	int rc = 0;
@@ -203,17 +196,17 @@ static int commit_locked(struct file *f, enum durability how, bool *writes)
 	if (frame_dirty(f->frame) && !held_up)
 		set_header_pipeline(f);
 	note_own_caps(f);
-	*writes = frame_writes(f->frame, how);
+	/* Held up, too: workers may have stored chunks. */
+	bool writes = frame_writes(f->frame, how);
 	if (!held_up)
 		rc = how == COMMIT_PART ? commit_part(f) : commit_all(f, how, writes);
 	f->wants_commit = false;
-	return rc;
+	return rc < 0 ? rc : rc || writes;
 }
 
 static int commit(struct file *f, enum durability how)
 {
 	int entered = SIDECAR_NONE;
-	bool writes;
 
 	intent_retry_aside(f->fs->intent);
 	if (might_write(f, how))
@@ -222,16 +215,16 @@ static int commit(struct file *f, enum durability how)
 		TRY(file_look_sidecar(f)); /* for vouch */
 	TRY(entered);
 	pthread_rwlock_wrlock(&f->lock);
-	int rc = commit_locked(f, how, &writes);
+	int wrote = commit_locked(f, how);
 	pthread_rwlock_unlock(&f->lock);
 	sidecar_leave(&f->sidecar, entered);
-	if (rc >= 0)
-		rc = file_put_caps_back(f, how);
-	if (rc >= 0 && writes)
+	TRY(wrote);
+	TRY(file_put_caps_back(f, how));
+	if (wrote)
 		times_committed(f->inode, f->fd);
-	else if (rc >= 0 && how != COMMIT_PART) /* nothing of ours has changed the file */
+	else if (how != COMMIT_PART) /* nothing of ours has changed the file */
 		times_release(f->inode, f->fd);
-	return rc;
+	return 0;
 }
 
 int file_commit_gated(struct file *f, enum durability how)
