@@ -86,30 +86,32 @@ static void tell_lost(struct file *f, uint32_t n, int rc)
 }
 
 /*
- * Makes the chunk clean, or DIRTY again if it could not be stored. False: it is lost, since the
- * bytes below its pages cannot be read.
+ * Makes the chunk clean, or DIRTY again if it could not be stored: then it returns why. 0 also if
+ * it is lost, since the bytes below its pages cannot be read.
  */
-static bool land(struct file *f, struct dirty_chunk *c, const struct outcome *o)
+static int land(struct file *f, struct dirty_chunk *c, const struct outcome *o)
 {
-	bool kept = true;
+	uint32_t n = c->n;
 
+	assert(!o->damaged || o->rc < 0);
 	pthread_rwlock_wrlock(&f->lock);
 	dirty_set_remove(&f->dirty.flushing, c);
 	f->dirty.replacing -= c->replaces;
 	if (o->rc >= 0 && o->rc != ENCODED_OUTDATED && !dirty_is_outdated(f, c)) {
-		file_replace_chunk(f, c->n, &o->place);
+		file_replace_chunk(f, n, &o->place);
 		dirty_free_stored(f, c);
 	} else if (o->damaged) {
 		file_lose(f, o->rc); /* before the log takes old bytes for what was written */
 		dirty_free(f, c);
-		kept = false;
 	} else {
 		if (o->rc == ENCODED)
 			frame_unalloc(f->frame, &o->place);
 		dirty_put_back_take(f, c);
 	}
 	pthread_rwlock_unlock(&f->lock);
-	return kept;
+	if (o->damaged)
+		tell_lost(f, n, o->rc);
+	return o->rc < 0 && !o->damaged ? o->rc : 0;
 }
 
 static void count_encoded(const struct dirty_chunk *c, uint64_t stored, uint64_t start)
@@ -165,20 +167,15 @@ static void flush_run(struct pool_job *job)
 {
 	struct dirty_chunk *c = CONTAINER_OF(job, struct dirty_chunk, job);
 	struct file *f = c->file;
-	uint32_t n = c->n;
 	struct budget_buffers held = c->buffers;
 
 	buffers_begin(f->fs, &held);
 	struct outcome o = encode_and_store(f, c);
 	policy_pass(&f->policy, c->turn); /* in case no choice of a pipeline has ended its turn */
-	int rc = o.rc < 0 ? o.rc : 0;
-	bool kept = land(f, c, &o);
-	if (!kept)
-		tell_lost(f, n, rc);
-
+	int rc = land(f, c, &o);
 	workspace_trim();
 	buffers_end(f->fs, &held);
-	leave_flight(f, kept ? rc : 0);
+	leave_flight(f, rc);
 }
 
 /* From DIRTY to FLUSHING; there is no older copy that is FLUSHING yet. */
