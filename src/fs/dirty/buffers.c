@@ -48,11 +48,6 @@ bool buffers_take(struct dirty_chunk *c)
 	return budget_buffers_take(c->file->fs->budget, &c->buffers, c->file);
 }
 
-void buffers_none(struct dirty_chunk *c)
-{
-	c->buffers.bytes = c->buffers.tables = 0;
-}
-
 /* Larger buffers are taken out of the cache's share, smaller ones in addition to it. */
 #define LARGE_BUFFERS (16ll << 20)
 

@@ -15,9 +15,6 @@ struct dirty_chunk;
  */
 NODISCARD bool buffers_take(struct dirty_chunk *c);
 
-/* The same for a chunk that needs too little to be counted. */
-void buffers_none(struct dirty_chunk *c);
-
 /*
  * Enclose the work on the chunk. `held`: a copy of c->buffers, since the chunk may be freed by the
  * end. buffers_end submits the chunks that can have their buffers then.

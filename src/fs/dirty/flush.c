@@ -192,6 +192,7 @@ static void start_flushing(struct file *f, struct dirty_chunk *c)
 	f->dirty.replacing += c->replaces;
 	enter_flight(f);
 	c->turn = policy_turn(&f->policy);
+	c->buffers = (struct budget_buffers){0};
 	c->job.run = flush_run;
 }
 
@@ -214,31 +215,30 @@ static struct dirty_chunk *only_chunk(struct file *f, uint32_t most)
 }
 
 /*
- * Makes it FLUSHING, for the calling thread to store. False: a worker gets it, once there is memory
- * for that.
+ * Stores that chunk on the calling thread; or has a worker do so, if there is no memory for it yet.
+ * False: there is none. The buffers for a small chunk are too small to be counted.
  */
-static bool start_own(struct file *f, struct dirty_chunk *c)
+static bool store_only(struct file *f, uint32_t most)
 {
-	start_flushing(f, c);
-	if (c->len > SMALL)
-		return buffers_take(c);
-	buffers_none(c); /* they are too small to be counted */
-	return true;
+	pthread_rwlock_wrlock(&f->lock);
+	struct dirty_chunk *c = only_chunk(f, most);
+	if (c)
+		start_flushing(f, c);
+	bool own = c && (c->len <= SMALL || buffers_take(c));
+	pthread_rwlock_unlock(&f->lock);
+	if (own)
+		flush_run(&c->job);
+	return c != NULL;
 }
 
 bool flush_only(struct file *f)
 {
 	bool lent = workspace_borrow();
+	bool only = store_only(f, lent ? FLUSH_WHOLE : SMALL);
 
-	pthread_rwlock_wrlock(&f->lock);
-	struct dirty_chunk *c = only_chunk(f, lent ? FLUSH_WHOLE : SMALL);
-	bool own = c && start_own(f, c);
-	pthread_rwlock_unlock(&f->lock);
-	if (own)
-		flush_run(&c->job);
 	if (lent)
 		workspace_return();
-	return c != NULL;
+	return only;
 }
 
 bool flush_early_suits(uint64_t end)
@@ -248,14 +248,12 @@ bool flush_early_suits(uint64_t end)
 
 void flush_early(struct file *f, uint64_t end)
 {
-	pthread_rwlock_wrlock(&f->lock);
+	pthread_rwlock_rdlock(&f->lock);
 	/* Fsyncs in quick succession go to the log, without any of this. */
 	bool suits = frame_size(f->frame) == end && !f->unsynced.quick;
-	struct dirty_chunk *c = suits ? only_chunk(f, SMALL) : NULL;
-	bool own = c && start_own(f, c);
 	pthread_rwlock_unlock(&f->lock);
-	if (own)
-		flush_run(&c->job);
+	if (suits)
+		(void)store_only(f, SMALL);
 }
 
 static unsigned batch_size(struct file *f)
