@@ -212,9 +212,10 @@ static int apply_record(struct buf *b, const struct intent_record *r)
 {
 	struct view from = r->bytes;
 	for (uint32_t i = 0; i < r->nranges; i++) {
-		struct touched_range t = intent_record_range(r, i);
-		apply_write(b, t.at, from.p, t.len);
-		from = view_part(from, t.len, from.n - t.len);
+		struct byte_range t = intent_record_range(r, i);
+		uint64_t len = t.hi - t.lo;
+		apply_write(b, t.lo, from.p, len);
+		from = view_part(from, len, from.n - len);
 	}
 	napplied++;
 	return ensure(b, r->size);

@@ -343,9 +343,9 @@ def test_a_chunk_that_is_copied_over_refused_pages_stands_for_them(small):
     assert (m.mnt / "f").read_bytes() == 100 * source
 
 
-def test_lists_of_missing_ranges():
+def test_sets_of_ranges():
     run = subprocess.run(
-        [BUILD / "tests/c/missing_check", str(SEED)], capture_output=True, text=True
+        [BUILD / "tests/c/ranges_check", str(SEED)], capture_output=True, text=True
     )
     assert run.returncode == 0, run.stderr
 

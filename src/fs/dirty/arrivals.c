@@ -9,9 +9,9 @@
 
 void arrivals_clear(struct arrivals *a)
 {
-	missing_clear(&a->gaps);
-	missing_clear(&a->blank);
-	missing_clear(&a->refused);
+	ranges_clear(&a->gaps);
+	ranges_clear(&a->blank);
+	ranges_clear(&a->refused);
 	a->aged = a->aged_at = a->passed = 0;
 }
 
@@ -31,7 +31,7 @@ static void age(struct arrivals *a, uint64_t size)
 	if (now - a->aged_at < PAGES_COME_NS)
 		return;
 	bool all = now - a->blank_at >= PAGES_COME_NS;
-	missing_mend(&a->blank, 0, all ? UINT64_MAX : a->aged);
+	ranges_remove(&a->blank, 0, all ? UINT64_MAX : a->aged);
 	a->aged = size;
 	a->aged_at = now;
 }
@@ -40,17 +40,17 @@ void arrivals_lack(struct arrivals *a, uint64_t lo, uint64_t hi)
 {
 	if (lo >= hi)
 		return;
-	missing_add(&a->gaps, lo, hi);
-	missing_add(&a->blank, lo, hi);
+	ranges_add(&a->gaps, lo, hi);
+	ranges_add(&a->blank, lo, hi);
 	a->blank_at = meter_now();
 	age(a, hi);
 }
 
 void arrivals_release(struct arrivals *a, uint64_t lo, uint64_t hi)
 {
-	missing_mend(&a->gaps, lo, hi);
-	missing_mend(&a->blank, lo, hi);
-	missing_mend(&a->refused, lo, hi);
+	ranges_remove(&a->gaps, lo, hi);
+	ranges_remove(&a->blank, lo, hi);
+	ranges_remove(&a->refused, lo, hi);
 }
 
 void arrivals_come(struct arrivals *a, uint64_t size, uint64_t lo, uint64_t hi)
@@ -59,7 +59,7 @@ void arrivals_come(struct arrivals *a, uint64_t size, uint64_t lo, uint64_t hi)
 		return;
 	arrivals_lack(a, size, lo);
 	arrivals_release(a, lo, hi);
-	if (hi > missing_first(&a->refused) && meter_now() - a->refused_at >= PAGES_COME_NS)
+	if (hi > ranges_first(&a->refused) && meter_now() - a->refused_at >= PAGES_COME_NS)
 		a->passed = max_u64(a->passed, hi);
 }
 
@@ -71,14 +71,14 @@ void arrivals_resize(struct arrivals *a, uint64_t size)
 
 void arrivals_refuse(struct arrivals *a, uint64_t size, uint64_t lo, uint64_t hi, int error)
 {
-	struct missing_range part;
+	struct byte_range part;
 	bool any = hi > size;
 
 	age(a, size);
 	if (any)
-		missing_add(&a->refused, max_u64(lo, size), hi);
-	for (; missing_within(&a->blank, lo, hi, &part); lo = part.hi) {
-		missing_add(&a->refused, part.lo, part.hi);
+		ranges_add(&a->refused, max_u64(lo, size), hi);
+	for (; ranges_within(&a->blank, lo, hi, &part); lo = part.hi) {
+		ranges_add(&a->refused, part.lo, part.hi);
 		any = true;
 	}
 	if (!any)
@@ -91,21 +91,21 @@ void arrivals_refuse(struct arrivals *a, uint64_t size, uint64_t lo, uint64_t hi
 
 void arrivals_commit(struct arrivals *a, uint64_t kept)
 {
-	missing_mend(&a->gaps, 0, kept);
+	ranges_remove(&a->gaps, 0, kept);
 }
 
 void arrivals_promise(struct arrivals *a, uint64_t size)
 {
-	missing_mend(&a->blank, 0, size);
+	ranges_remove(&a->blank, 0, size);
 }
 
 bool arrivals_passed_refused(const struct arrivals *a)
 {
-	return a->passed > missing_first(&a->refused);
+	return a->passed > ranges_first(&a->refused);
 }
 
 void arrivals_give_up(struct arrivals *a)
 {
-	missing_clear(&a->refused);
+	ranges_clear(&a->refused);
 	a->passed = 0;
 }

@@ -25,12 +25,12 @@
 #ifndef FS_DIRTY_ARRIVALS_H
 #define FS_DIRTY_ARRIVALS_H
 
-#include "fs/dirty/missing.h"
+#include "fs/dirty/ranges.h"
 
 #include <stdbool.h>
 
 struct arrivals {
-	struct missing gaps, blank, refused;
+	struct ranges gaps, blank, refused;
 	uint32_t refusals;     /* how many times bytes were refused ...                  */
 	int error;             /* ... with which error the last time ...                  */
 	uint64_t refused_at;   /* ... and when (meter_now)                                */

@@ -98,7 +98,7 @@ static void note_own_caps(struct file *f)
  */
 static uint32_t first_missing(const struct file *f)
 {
-	uint64_t kept = frame_kept(f->frame), gap = missing_first(&f->arrivals.gaps);
+	uint64_t kept = frame_kept(f->frame), gap = ranges_first(&f->arrivals.gaps);
 
 	if (frame_size(f->frame) <= kept)
 		return UINT32_MAX;

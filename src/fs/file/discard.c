@@ -148,7 +148,7 @@ bool file_cut_refused(struct file *f)
 	if (!file_has_refused(f))
 		return false;
 	enter_sealed(f);
-	uint64_t end = missing_first(&f->arrivals.refused), size = frame_size(f->frame);
+	uint64_t end = ranges_first(&f->arrivals.refused), size = frame_size(f->frame);
 	bool cut = is_last(f) && end != UINT64_MAX && !f->lost && !file_accept_long_refused(f) &&
 		   file_resize_locked(f, min_u64(end, size)) == 0;
 	if (cut) {

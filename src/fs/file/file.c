@@ -60,7 +60,7 @@ void file_free(struct file *f)
 		npy_deinit(f->npy);
 	mem_free(f->npy);
 	policy_deinit(&f->policy);
-	touched_deinit(&f->unsynced.touched);
+	touched_clear(&f->unsynced.touched);
 	arrivals_clear(&f->arrivals);
 	readahead_deinit(&f->readahead);
 	pthread_cond_destroy(&f->flight.landed);

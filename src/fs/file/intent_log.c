@@ -38,7 +38,7 @@ static bool pays(const struct file *f)
 	const struct file_unsynced *u = &f->unsynced;
 
 	return file_changed_locked(f) &&
-	       (u->touched.n >= MANY_RANGES || frame_nchunks(f->frame) >= MANY_CHUNKS ||
+	       (u->touched.ranges.n >= MANY_RANGES || frame_nchunks(f->frame) >= MANY_CHUNKS ||
 		u->quick >= QUICK_ROW);
 }
 
@@ -79,12 +79,12 @@ static bool has_base(struct file *f, struct frame_roots *roots)
 
 static int read_touched(struct file *f, struct span bytes)
 {
-	const struct touched *t = &f->unsynced.touched;
+	const struct ranges *t = &f->unsynced.touched.ranges;
 
 	for (uint32_t i = 0; i < t->n; i++) {
-		struct touched_range r = t->range[i];
-		TRY(file_read_locked(f, r.at, span_of(bytes.p, r.len)));
-		bytes = span_from(bytes, r.len);
+		struct byte_range r = ranges_at(t, i);
+		TRY(file_read_locked(f, r.lo, span_of(bytes.p, r.hi - r.lo)));
+		bytes = span_from(bytes, r.hi - r.lo);
 	}
 	return 0;
 }
@@ -100,14 +100,13 @@ static int append(struct file *f, uint64_t number, const struct timespec *mtime,
 
 	if (!ws)
 		return -ENOMEM;
-	touched_settle(&u->touched);
 	struct intent_record r = {.directory = inodes_root(f->fs->inodes)->key.ino,
 				  .inode = number,
 				  .birth = backing_birth(f->fd),
 				  .roots = *roots,
 				  .size = frame_size(f->frame),
 				  .mtime = *mtime};
-	int rc = intent_record_begin(&ws->record, &u->touched, &bytes);
+	int rc = intent_record_begin(&ws->record, &u->touched.ranges, &bytes);
 	if (rc >= 0)
 		rc = read_touched(f, bytes);
 	if (rc >= 0) {
@@ -138,7 +137,7 @@ static bool get_into_log(struct file *f, const struct timespec *mtime, uint64_t 
 	u->quick = meter_now() - u->synced_at < QUICK_NS ? u->quick + 1 : 0;
 	if (f->lost || u->touched.whole)
 		return false;
-	if (u->touched.n ? !try_append(f, mtime) : !file_in_log(f))
+	if (u->touched.ranges.n ? !try_append(f, mtime) : !file_in_log(f))
 		return false;
 	*end = u->mark.end;
 	return true;

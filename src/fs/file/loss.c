@@ -25,7 +25,7 @@ bool file_has_refused(struct file *f)
  */
 static bool forget_refused(struct file *f)
 {
-	uint64_t end = min_u64(missing_end(&f->arrivals.refused), frame_max_size(f->frame));
+	uint64_t end = min_u64(ranges_end(&f->arrivals.refused), frame_max_size(f->frame));
 
 	touched_whole(&f->unsynced.touched);
 	if (end > frame_size(f->frame) && file_resize_locked(f, end) < 0)
@@ -36,7 +36,7 @@ static bool forget_refused(struct file *f)
 
 bool file_accept_long_refused(struct file *f)
 {
-	uint64_t first = missing_first(&f->arrivals.refused);
+	uint64_t first = ranges_first(&f->arrivals.refused);
 	char name[NAME_MAX + 1];
 
 	if (!arrivals_passed_refused(&f->arrivals) || !forget_refused(f))

@@ -14,13 +14,14 @@ static int apply_record(struct file *f, const struct intent_record *r)
 	struct view bytes = r->bytes;
 
 	for (uint32_t i = 0; i < r->nranges; i++) {
-		struct touched_range t = intent_record_range(r, i);
-		struct file_data d = {.at = t.at, .bytes = view_part(bytes, 0, t.len)};
+		struct byte_range t = intent_record_range(r, i);
+		size_t len = t.hi - t.lo;
+		struct file_data d = {.at = t.lo, .bytes = view_part(bytes, 0, len)};
 		ssize_t done = file_write(f, &d, FILE_FROM_CALLER);
 		TRY(done);
-		if ((uint64_t)done != t.len)
+		if ((size_t)done != len)
 			return -EIO;
-		bytes = view_from(bytes, t.len);
+		bytes = view_from(bytes, len);
 	}
 	TRY(file_extend(f, r->size));
 	times_set_mtime(f->inode, &r->mtime);

@@ -38,26 +38,27 @@ static uint64_t head_hash(const uint8_t *p)
 	return sum64_not_0(view_of(p + AT_BODY, INTENT_HEAD - AT_BODY));
 }
 
-int intent_record_begin(struct buf *out, const struct touched *t, struct span *bytes)
+int intent_record_begin(struct buf *out, const struct ranges *s, struct span *bytes)
 {
-	size_t before = INTENT_HEAD + (size_t)t->n * RANGE_SIZE;
-	uint64_t len = whole_length(t->n, t->bytes);
+	size_t before = INTENT_HEAD + (size_t)s->n * RANGE_SIZE, n = ranges_bytes(s);
+	uint64_t len = whole_length(s->n, n);
 
-	assert(t->n <= TOUCHED_MAX_RANGES && t->bytes <= TOUCHED_MAX_BYTES);
+	assert(s->n <= TOUCHED_MAX_RANGES && n <= TOUCHED_MAX_BYTES);
 	TRY(buf_reserve_fresh(out, len));
 	out->n = len;
 	memset(out->p, 0, INTENT_HEAD);
 	memcpy(out->p, magic, MAGIC_SIZE);
 	put_le64(out->p + AT_LENGTH, len);
-	put_le64(out->p + AT_NRANGES, t->n);
-	put_le64(out->p + AT_NBYTES, t->bytes);
-	for (uint32_t i = 0; i < t->n; i++) {
+	put_le64(out->p + AT_NRANGES, s->n);
+	put_le64(out->p + AT_NBYTES, n);
+	for (uint32_t i = 0; i < s->n; i++) {
 		uint8_t *p = out->p + INTENT_HEAD + i * RANGE_SIZE;
-		put_le64(p, t->range[i].at);
-		put_le64(p + 8, t->range[i].len);
+		struct byte_range r = ranges_at(s, i);
+		put_le64(p, r.lo);
+		put_le64(p + 8, r.hi - r.lo);
 	}
-	memset(out->p + before + t->bytes, 0, len - before - t->bytes);
-	*bytes = span_of(out->p + before, t->bytes);
+	memset(out->p + before + n, 0, len - before - n);
+	*bytes = span_of(out->p + before, n);
 	return 0;
 }
 
@@ -99,10 +100,11 @@ uint64_t intent_record_generation(struct view head)
 	return get_le64(head.p + AT_GENERATION);
 }
 
-struct touched_range intent_record_range(const struct intent_record *r, uint32_t i)
+struct byte_range intent_record_range(const struct intent_record *r, uint32_t i)
 {
 	const uint8_t *p = r->table.p + (size_t)i * RANGE_SIZE;
-	return (struct touched_range){get_le64(p), get_le64(p + 8)};
+	uint64_t at = get_le64(p);
+	return (struct byte_range){at, at + get_le64(p + 8)};
 }
 
 /* Anybody can make a matching hash, so what it covers is checked all the same. */
@@ -111,12 +113,13 @@ static int judge_ranges(const struct intent_record *r)
 	uint64_t end = 0, sum = 0;
 
 	for (uint32_t i = 0; i < r->nranges; i++) {
-		struct touched_range t = intent_record_range(r, i);
-		if (t.len == 0 || t.len > r->bytes.n || (i && t.at <= end))
-			return CORRUPT("range of an intent record", t.at);
-		if (add_overflows(t.at, t.len, &end) || end > r->size)
-			return CORRUPT("range of an intent record ends past the file", t.at);
-		sum += t.len;
+		struct byte_range t = intent_record_range(r, i);
+		if (t.hi <= t.lo || t.hi - t.lo > r->bytes.n || (i && t.lo <= end))
+			return CORRUPT("range of an intent record", t.lo);
+		end = t.hi;
+		if (end > r->size)
+			return CORRUPT("range of an intent record ends past the file", t.lo);
+		sum += t.hi - t.lo;
 	}
 	return sum == r->bytes.n ? 0 : CORRUPT("bytes of an intent record", sum);
 }

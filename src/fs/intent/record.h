@@ -47,10 +47,10 @@ struct intent_record {
 };
 
 /*
- * Begins a record of these ranges, which must be settled: makes room in *out. *bytes is where the
- * caller puts the bytes of the ranges, one after the other.
+ * Begins a record of these ranges, within the limits of touched.h: makes room in *out. *bytes is
+ * where the caller puts the bytes of the ranges, one after the other.
  */
-NODISCARD int intent_record_begin(struct buf *out, const struct touched *t, struct span *bytes);
+NODISCARD int intent_record_begin(struct buf *out, const struct ranges *s, struct span *bytes);
 
 /* Completes the record, except for generation and sequence. The bytes are in place. */
 void intent_record_end(struct buf *out, const struct intent_record *r);
@@ -78,6 +78,6 @@ NODISCARD int intent_record_judge(const struct frame_roots *built_on,
 				  const struct frame_roots *found);
 
 /* Range i < nranges, and its bytes. */
-struct touched_range intent_record_range(const struct intent_record *r, uint32_t i);
+struct byte_range intent_record_range(const struct intent_record *r, uint32_t i);
 
 #endif
