@@ -165,7 +165,7 @@ static void load_newborn_take(struct file *f, struct newborn *b)
 	f->frame = b->frame;
 	f->wish = b->wish;
 	b->frame = NULL;
-	n->seen.st = b->st;
+	seen_ours(n, &b->st);
 	f->cache_owner = n->cache_owner = cache_new_owner(f->fs->cache);
 	follow_frame(f);
 }

@@ -32,7 +32,7 @@ void file_revalidate(struct file *f)
 		n->cache_owner = cache_new_owner(f->fs->cache);
 	f->cache_owner = n->cache_owner;
 	/* The kernel has the old size, as no lookup has noticed the change: the next one will. */
-	n->kernel.mistaken |= n->seen.st.st_ino && !same;
+	n->kernel.mistaken |= seen_any(n) && !same;
 	n->latest &= same; /* another program may have left roots of any kind there */
 	seen_note(n, &st);
 	n->seen.unread = false;

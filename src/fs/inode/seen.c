@@ -3,9 +3,14 @@
 #include "base/meter.h"
 #include "fs/inode/inode.h"
 
+bool seen_any(const struct inode *n)
+{
+	return n->seen.st.st_ino;
+}
+
 bool seen_is_same(const struct inode *n, const struct stat *st)
 {
-	return n->seen.st.st_ino && n->seen.st.st_size == st->st_size &&
+	return seen_any(n) && n->seen.st.st_size == st->st_size &&
 	       same_time(n->seen.st.st_mtim, st->st_mtim);
 }
 
@@ -15,7 +20,7 @@ bool seen_is_same(const struct inode *n, const struct stat *st)
  */
 bool seen_is_foreign(const struct inode *n, const struct stat *st)
 {
-	return n->seen.st.st_ino && !n->times.pending &&
+	return seen_any(n) && !n->times.pending &&
 	       (!seen_is_same(n, st) || (n->seen.unsure && meter_now() >= n->seen.unsure) ||
 		(n->seen.unread && !same_time(n->seen.st.st_ctim, st->st_ctim)));
 }
@@ -25,10 +30,18 @@ bool seen_is_settled(const struct inode *n, const struct stat *st)
 	return seen_is_same(n, st) && meter_now() >= n->seen.unsure;
 }
 
+void seen_ours(struct inode *n, const struct stat *st)
+{
+	n->seen.st = *st;
+}
+
+void seen_set(struct inode *n, const struct stat *st, bool doubt)
+{
+	n->seen.st = *st;
+	n->seen.unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
+}
+
 void seen_note(struct inode *n, const struct stat *st)
 {
-	bool doubt = !seen_is_settled(n, st) && backing_is_fresh(st->st_mtim);
-
-	n->seen.unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
-	n->seen.st = *st;
+	seen_set(n, st, !seen_is_settled(n, st) && backing_is_fresh(st->st_mtim));
 }

@@ -22,6 +22,9 @@ struct inode_seen {
 	bool unread;     /* the change that they show could not be read yet; an open clears it */
 };
 
+/* True: it was seen before. */
+bool seen_any(const struct inode *n);
+
 /* True: it was seen before, and has the same size and mtime. */
 bool seen_is_same(const struct inode *n, const struct stat *st);
 
@@ -35,9 +38,15 @@ bool seen_is_foreign(const struct inode *n, const struct stat *st);
 bool seen_is_settled(const struct inode *n, const struct stat *st);
 
 /*
- * Notes the attributes for later comparisons. Get them before reading the content, so that a change
- * in between shows.
+ * Notes the attributes for later comparisons, as they were found. Get them before reading the
+ * content, so that a change in between shows.
  */
 void seen_note(struct inode *n, const struct stat *st);
+
+/* The same where the caller knows whether a later change may have left them the same. */
+void seen_set(struct inode *n, const struct stat *st, bool doubt);
+
+/* The same after a change of ours that is no commit: if they were unsure, they still are. */
+void seen_ours(struct inode *n, const struct stat *st);
 
 #endif

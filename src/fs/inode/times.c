@@ -123,7 +123,7 @@ void times_release(struct inode *n, int fd)
 		give_mtime(n, fd);
 		/* Otherwise another program's change has yet to be noticed. */
 		if (known && stat_fd(fd, &st) == 0)
-			n->seen.st = st;
+			seen_ours(n, &st);
 	}
 	n->times.pending = false;
 	pthread_mutex_unlock(&n->lock);
@@ -194,7 +194,7 @@ static int set_backing(struct inode *n, int fd, const struct timespec ts[2],
 	if (stat_fd(fd, &st) < 0)
 		return 0;
 	if (known)
-		n->seen.st = st;
+		seen_ours(n, &st);
 	judge_mtime(n, &st.st_mtim);
 	if (!n->times.pending && ctime) {
 		n->times.ctime = *ctime;
@@ -236,8 +236,7 @@ void times_committed(struct inode *n, int fd)
 			n->times.backing_ctime = st.st_ctim;
 			n->times.shadow = true;
 		}
-		n->seen.st = st;
-		n->seen.unsure = 0;
+		seen_set(n, &st, false);
 	}
 	n->times.pending = false;
 	pthread_mutex_unlock(&n->lock);

@@ -303,10 +303,12 @@ void ops_plain_begin(struct inode *n)
 
 void ops_plain_end(struct inode *n, int fd)
 {
+	struct stat st;
+
 	pthread_mutex_lock(&n->lock);
 	n->nwriters--;
-	if (fd >= 0)
-		IGNORE(stat_fd(fd, &n->seen.st)); /* changes by others meanwhile count as ours */
+	if (fd >= 0 && stat_fd(fd, &st) == 0)
+		seen_ours(n, &st); /* changes by others meanwhile count as ours */
 	pthread_mutex_unlock(&n->lock);
 }
 
@@ -319,10 +321,9 @@ static void note_entry(struct inode *n, const struct entry *e, bool settled)
 	if (!inode_is_frame(n) && n->type != S_IFREG)
 		return;
 	pthread_mutex_lock(&n->lock);
-	if (!n->file && !n->seen.st.st_ino) {
-		bool doubt = inode_is_frame(n) && e->probed.fresh && !e->made && !settled;
-		n->seen.unsure = doubt ? meter_now() + BACKING_STEP_NS : 0;
-		n->seen.st = e->st;
+	if (!n->file && !seen_any(n)) {
+		seen_set(n, &e->st,
+			 inode_is_frame(n) && e->probed.fresh && !e->made && !settled);
 		n->kernel.guessed = e->probed.guess;
 		n->sizes.known = !e->probed.in_use && !e->probed.guess;
 		if (n->sizes.known)

@@ -253,7 +253,7 @@ static bool plain_has_old_size(struct fs *fs, struct inode *n)
 	if (fd < 0)
 		return false;
 	pthread_mutex_lock(&n->lock);
-	bool outdated = n->nwriters == 0 && n->seen.st.st_ino && stat_fd(fd, &st) == 0 &&
+	bool outdated = n->nwriters == 0 && seen_any(n) && stat_fd(fd, &st) == 0 &&
 			n->seen.st.st_size != st.st_size;
 	pthread_mutex_unlock(&n->lock);
 	inode_unpin(fs->inodes, n);
