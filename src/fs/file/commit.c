@@ -5,7 +5,6 @@
 #include "fs/file/intent_log.h"
 #include "fs/file/share.h"
 #include "fs/inode/caps.h"
-#include "fs/inode/seen.h"
 #include "fs/inode/times.h"
 
 #include <assert.h>
@@ -307,17 +306,6 @@ int file_make_room(struct file *f)
 	pthread_rwlock_unlock(&f->lock);
 	int rc = suspect ? 0 : sync_root(f);
 	return rc < 0 || !waits ? rc : free_waiting(f);
-}
-
-bool file_is_overtaken(struct file *f)
-{
-	struct inode *n = f->inode;
-	struct stat st;
-
-	pthread_mutex_lock(&n->lock);
-	bool same = n->times.pending || (stat_fd(f->fd, &st) == 0 && seen_is_same(n, &st));
-	pthread_mutex_unlock(&n->lock);
-	return !same || file_compare_root(f) == ROOT_OTHER;
 }
 
 int file_compact_gated(struct file *f)

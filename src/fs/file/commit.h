@@ -38,12 +38,6 @@ NODISCARD int file_commit_part(struct file *f);
 NODISCARD int file_make_room(struct file *f);
 
 /*
- * True: the file is not what our last commit has left, though nobody has noticed yet: what is free
- * by our root may be in use by another program's. While times are pending, only the root tells.
- */
-bool file_is_overtaken(struct file *f);
-
-/*
  * frame_compact between two commits, which allow the file to shrink. 1: call it again. -ESTALE:
  * another program has changed the file.
  */

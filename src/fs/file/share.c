@@ -335,6 +335,28 @@ int file_enter_commit(struct file *f)
 	return how;
 }
 
+bool file_is_overtaken(struct file *f)
+{
+	struct inode *n = f->inode;
+	struct stat st;
+
+	pthread_mutex_lock(&n->lock);
+	bool same = n->times.pending || (stat_fd(f->fd, &st) == 0 && seen_is_same(n, &st));
+	pthread_mutex_unlock(&n->lock);
+	return !same || file_compare_root(f) == ROOT_OTHER;
+}
+
+bool file_is_left_behind(struct file *f)
+{
+	if (!f->inode->detached)
+		return false;
+	pthread_rwlock_rdlock(&f->lock);
+	bool old = frame_suspect(f->frame) || frame_recovered(f->frame);
+	bool behind = old && !file_changed_locked(f);
+	pthread_rwlock_unlock(&f->lock);
+	return behind;
+}
+
 /* Limits, in case the lock is free for a moment after each wait: see file_lock_comes. */
 #define LOCK_WAITS 8
 #define LOCK_WAITS_NS (30 * CLOCK_SECOND)

@@ -1,6 +1,15 @@
 /*
  * A frame that other programs change too: by replacing, cutting or lengthening the backing file, or
- * as users of the reference library with its locking on (sidecar.h).
+ * as users of the reference library with its locking on (sidecar.h). What shows that one did is in
+ * DESIGN.md ("Other programs in the backing directory"). From then on the open file is one of
+ * these:
+ *
+ *   overtaken    nobody has noticed it yet                               file_is_overtaken
+ *   reloaded     it had no changes of ours, and has read the new frame   file_reload_*
+ *   refused      it has changes: nothing is stored or committed          file_enter_*: -ESTALE
+ *   detached     it had none, and only goes on reading; a lookup of the  file_detach
+ *                name gets another inode
+ *   left behind  detached, and owes a sync or a header to the old frame  file_is_left_behind
  */
 #ifndef FS_FILE_SHARE_H
 #define FS_FILE_SHARE_H
@@ -76,6 +85,19 @@ NODISCARD int file_enter_store(struct file *f);
 
 /* The same for a worker, which other files need as well: tries only once. */
 NODISCARD int file_try_enter_store(struct file *f);
+
+/*
+ * True: the file is not what our last commit has left, though nobody has noticed yet: what is free
+ * by our root may be in use by another program's. While times are pending, only the root tells.
+ */
+bool file_is_overtaken(struct file *f);
+
+/*
+ * True: a sync has failed, or the header of a recovered root is yet to be written, and another
+ * program has changed the file since. The inode was detached without changes of ours (file_detach),
+ * and another inode may have written to the file by now: we would commit an older root again.
+ */
+bool file_is_left_behind(struct file *f);
 
 /* The waits of one call. Starts zeroed, except for `what`. */
 struct lock_wait {

@@ -92,27 +92,11 @@ void file_unlist(struct file *f)
 	pthread_rwlock_unlock(&f->gate);
 }
 
-/*
- * True: a sync has failed, or the header of a recovered root is yet to be written, and another
- * program has changed the file since. The inode was detached without changes of ours (file_detach),
- * and another inode may have written to the file by now: we would commit an older root again.
- */
-static bool is_left_behind(struct file *f)
-{
-	if (!f->inode->detached)
-		return false;
-	pthread_rwlock_rdlock(&f->lock);
-	bool old = frame_suspect(f->frame) || frame_recovered(f->frame);
-	bool behind = old && !file_changed_locked(f);
-	pthread_rwlock_unlock(&f->lock);
-	return behind;
-}
-
 static int sync_gated(struct file *f, enum durability how)
 {
 	if (f->lost)
 		return -EIO;
-	if (is_left_behind(f))
+	if (file_is_left_behind(f))
 		return -ESTALE;
 	/* even a clean commit may touch the file: its mtime is kept in every case */
 	times_hold(f->inode, f->fd);
