@@ -45,27 +45,25 @@ static bool has_writers(struct inode *n)
 	return writers;
 }
 
-static int find(const struct seek *s, uint64_t *found)
+static off_t find(const struct seek *s)
 {
 	if (s->h->file)
-		return file_seek(s->h->file, s->off, s->whence, found);
-	off_t at = lseek(s->h->fd, (off_t)s->off, s->whence);
-	*found = (uint64_t)at;
-	return at < 0 ? -errno : 0;
+		return file_seek(s->h->file, s->off, s->whence);
+	off_t found = lseek(s->h->fd, (off_t)s->off, s->whence);
+	return found < 0 ? -errno : found;
 }
 
 static void answer_seek(struct seek *s)
 {
 	struct fs *fs = ops_fs(s->req);
-	uint64_t found;
 
 	if (has_writers(s->h->inode))
 		make_kernel_send(fs, s->ino);
-	int rc = find(s, &found);
-	if (rc < 0)
-		fuse_reply_err(s->req, -rc);
+	off_t found = find(s);
+	if (found < 0)
+		fuse_reply_err(s->req, (int)-found);
 	else
-		fuse_reply_lseek(s->req, (off_t)found);
+		fuse_reply_lseek(s->req, found);
 	mem_free(s);
 }
 

@@ -186,30 +186,26 @@ static uint32_t next_hole(const struct file *f, uint32_t n)
 	return n;
 }
 
-static int seek_locked(struct file *f, uint64_t at, int whence, uint64_t *found)
+static off_t seek_locked(struct file *f, uint64_t at, int whence)
 {
+	bool data = whence == SEEK_DATA;
 	uint64_t end = file_size_locked(f);
 
 	if (at >= end)
 		return -ENXIO;
-	if (f->npy) {
-		*found = whence == SEEK_DATA ? at : end;
-		return 0;
-	}
-	uint32_t n = frame_chunk_at(f->frame, at), last = frame_nchunks(f->frame);
-	n = whence == SEEK_DATA ? next_data(f, n) : next_hole(f, n);
-	if (n == last) {
-		*found = end;
-		return whence == SEEK_DATA ? -ENXIO : 0;
-	}
-	*found = max_u64(at, frame_chunk_span(f->frame, n).start);
-	return 0;
+	if (f->npy)
+		return (off_t)(data ? at : end);
+	uint32_t n = frame_chunk_at(f->frame, at);
+	n = data ? next_data(f, n) : next_hole(f, n);
+	if (n == frame_nchunks(f->frame))
+		return data ? -ENXIO : (off_t)end;
+	return (off_t)max_u64(at, frame_chunk_span(f->frame, n).start);
 }
 
-int file_seek(struct file *f, uint64_t at, int whence, uint64_t *found)
+off_t file_seek(struct file *f, uint64_t at, int whence)
 {
 	pthread_rwlock_rdlock(&f->lock);
-	int rc = seek_locked(f, at, whence, found);
+	off_t found = seek_locked(f, at, whence);
 	pthread_rwlock_unlock(&f->lock);
-	return rc;
+	return found;
 }

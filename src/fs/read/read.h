@@ -52,6 +52,6 @@ NODISCARD int file_read_stored(struct file *f, uint32_t n, uint32_t lo, struct s
  * SEEK_DATA or SEEK_HOLE, as lseek(2), at chunk precision: the end of the file is a hole. -ENXIO:
  * `at` is not before the end, or there is no data from there on.
  */
-NODISCARD int file_seek(struct file *f, uint64_t at, int whence, uint64_t *found);
+NODISCARD off_t file_seek(struct file *f, uint64_t at, int whence);
 
 #endif
