@@ -43,17 +43,19 @@ static bool pays(const struct file *f)
 }
 
 /*
- * True: replay would find the frame, which a record names by its inode number on the device of the
- * backing directory. On overlayfs, opening a file for writing may have changed the number with
- * which it was looked up.
+ * The inode number by which a record names the frame, on the device of the backing directory; 0:
+ * replay would not find it. On overlayfs, opening a file for writing may have changed the number
+ * with which it was looked up.
  */
-static bool can_be_named(const struct file *f, struct stat *st)
+static uint64_t number_for_replay(const struct file *f)
 {
 	struct inodes *inodes = f->fs->inodes;
+	struct stat st;
 
-	return stat_fd(f->fd, st) == 0 && st->st_dev == inodes_root(inodes)->key.dev &&
-	       inode_is_number(inodes, f->inode, st) &&
-	       !inode_is_deeper(inodes, f->inode, 1 + INTENT_DEEPEST);
+	bool finds = stat_fd(f->fd, &st) == 0 && st.st_dev == inodes_root(inodes)->key.dev &&
+		     inode_is_number(inodes, f->inode, &st) &&
+		     !inode_is_deeper(inodes, f->inode, 1 + INTENT_DEEPEST);
+	return finds ? st.st_ino : 0;
 }
 
 /*
@@ -122,31 +124,30 @@ static int append(struct file *f, uint64_t number, const struct timespec *mtime,
 /* False: not possible now, or not worthwhile. */
 static bool try_append(struct file *f, const struct timespec *mtime)
 {
+	uint64_t number = pays(f) ? number_for_replay(f) : 0;
 	struct frame_roots roots;
-	struct stat st;
 
-	return pays(f) && can_be_named(f, &st) && !f->sidecar.there && has_base(f, &roots) &&
-	       append(f, st.st_ino, mtime, &roots) >= 0;
+	return number && !f->sidecar.there && has_base(f, &roots) &&
+	       append(f, number, mtime, &roots) >= 0;
 }
 
-/* True: what has to be durable now is in the log, up to *end. The lock is held for writing. */
-static bool get_into_log(struct file *f, const struct timespec *mtime, uint64_t *end)
+/*
+ * The end of what has to be durable now, in the log; 0: it is not there. The lock is held for
+ * writing.
+ */
+static uint64_t get_into_log(struct file *f, const struct timespec *mtime)
 {
 	struct file_unsynced *u = &f->unsynced;
 
 	u->quick = meter_now() - u->synced_at < QUICK_NS ? u->quick + 1 : 0;
 	if (f->lost || u->touched.whole)
-		return false;
-	if (u->touched.ranges.n ? !try_append(f, mtime) : !file_in_log(f))
-		return false;
-	*end = u->mark.end;
-	return true;
+		return 0;
+	bool logged = u->touched.ranges.n ? try_append(f, mtime) : file_in_log(f);
+	return logged ? u->mark.end : 0;
 }
 
 bool file_sync_by_log(struct file *f)
 {
-	uint64_t end = 0;
-
 	if (!f->fs->intent || !f->writable)
 		return false;
 	pthread_rwlock_rdlock(&f->gate);
@@ -154,10 +155,10 @@ bool file_sync_by_log(struct file *f)
 	/* programs that share the frame should see it as of the last fsync */
 	bool looked = file_look_sidecar(f) >= 0;
 	pthread_rwlock_wrlock(&f->lock);
-	bool logged = looked && get_into_log(f, &mtime, &end);
+	uint64_t end = looked ? get_into_log(f, &mtime) : 0;
 	pthread_rwlock_unlock(&f->lock);
 	pthread_rwlock_unlock(&f->gate);
-	if (!logged)
+	if (!end)
 		return false;
 	if (intent_sync(f->fs->intent, end) == 0) {
 		f->unsynced.synced_at = meter_now();
