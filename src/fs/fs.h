@@ -114,6 +114,13 @@ void fs_init(struct fs *fs, const struct options *o);
 NODISCARD int fs_open(struct fs *fs);
 void fs_close(struct fs *fs);
 
+/* For entry_find and entry_show (backing/entry.h). */
+static inline struct finder fs_finder(const struct fs *fs)
+{
+	return (struct finder){
+		.backing = &fs->backing, .probes = fs->probes, .inodes = fs->inodes};
+}
+
 /*
  * When it is due, has a worker allocate memory for the blocks to be cached next, so that no reader
  * waits for it (base/slab.h).

@@ -228,8 +228,7 @@ static bool look_at_file(struct recompress_search *s, const struct folder *in, s
 static bool look_at(struct recompress_search *s, const struct folder *in, const char *name)
 {
 	struct fs *fs = s->fs;
-	struct finder finder = {
-		.backing = &fs->backing, .probes = fs->probes, .inodes = fs->inodes};
+	struct finder finder = fs_finder(fs);
 	struct entry e = {.fd = -1};
 	char text[ERR_TEXT_MAX];
 

@@ -192,7 +192,7 @@ static bool put_looked_up(struct listing *l, struct entry *e, off_t next)
 /* True: listed, or nothing to list. False: no room left. */
 static bool list_one(struct listing *l, const struct dirent *d)
 {
-	struct finder finder = ops_finder(l->fs);
+	struct finder finder = fs_finder(l->fs);
 	mode_t type = (mode_t)DTTOIF(d->d_type);
 	struct entry e;
 
@@ -245,7 +245,7 @@ static void stand_at(struct dir *dir, off_t off)
 /* Reads the headers of about as many entries as the answer has room for. */
 static void look_ahead(struct listing *l)
 {
-	struct finder finder = ops_finder(l->fs);
+	struct finder finder = fs_finder(l->fs);
 	struct dir *dir = l->dir;
 	struct dirent *d;
 	struct ahead a;

@@ -362,7 +362,7 @@ int ops_enter(struct fs *fs, struct inode *parent, struct entry *e, struct fuse_
 int ops_enter_found(struct fs *fs, struct inode *parent, int dirfd, const char *name,
 		    struct fuse_entry_param *out)
 {
-	struct finder finder = ops_finder(fs);
+	struct finder finder = fs_finder(fs);
 	struct entry e;
 
 	unsigned before = inodes_renames(fs->inodes);

@@ -165,7 +165,7 @@ static int make_as_caller(struct making *m, int dirfd, const char *backing)
 
 static int check_absent(struct making *m, int dirfd)
 {
-	struct finder finder = ops_finder(m->fs);
+	struct finder finder = fs_finder(m->fs);
 	struct entry e;
 
 	m->unchecked = false;

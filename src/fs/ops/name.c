@@ -94,7 +94,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent_ino, const char *name,
 {
 	struct fs *fs = ops_fs(req);
 	struct inode *parent = ops_inode(fs, parent_ino);
-	struct finder finder = ops_finder(fs);
+	struct finder finder = fs_finder(fs);
 	struct entry e;
 
 	int dirfd = inode_pin(fs->inodes, parent);

@@ -54,12 +54,6 @@ static inline struct handle *ops_handle(const struct fuse_file_info *fi)
 	return (struct handle *)(uintptr_t)fi->fh;
 }
 
-static inline struct finder ops_finder(const struct fs *fs)
-{
-	return (struct finder){
-		.backing = &fs->backing, .probes = fs->probes, .inodes = fs->inodes};
-}
-
 static inline struct caller ops_caller(fuse_req_t req)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);

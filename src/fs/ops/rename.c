@@ -23,7 +23,7 @@ struct side {
 
 static int side_find(struct fs *fs, struct side *s)
 {
-	struct finder finder = ops_finder(fs);
+	struct finder finder = fs_finder(fs);
 
 	s->unchecked = false;
 	int rc = entry_find(&finder, s->dirfd, s->shown, &s->e);
