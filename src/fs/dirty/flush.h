@@ -1,6 +1,6 @@
 /*
- * Storing dirty chunks in the frame, on the workers: encode, find space, write, enter into the
- * index. The commit is up to the caller (file_sync).
+ * Which dirty chunks are stored in the frame, and when: hands them to the workers (store.h), and
+ * waits for them. The commit is up to the caller (file_sync).
  *
  * Unless said otherwise a function takes the file's lock itself. So do the workers: a thread that
  * waits for them must not hold it.
