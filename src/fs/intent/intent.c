@@ -6,6 +6,7 @@
 #include "base/meter.h"
 #include "fs/stats.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -286,11 +287,24 @@ bool intent_has(struct intent *log, const struct intent_mark *mark)
 }
 
 /*
+ * 1 if the log has records of the file that are needed: from now on its mark does not say so, and
+ * the caller counts the file. The lock is held.
+ */
+static unsigned take(struct intent_mark *mark)
+{
+	bool was = mark->logged;
+
+	mark->logged = false;
+	return was;
+}
+
+/*
  * The records of `files` files are no longer needed. The lock is held, but may be released
  * meanwhile.
  */
 static void forget(struct intent *log, unsigned files)
 {
+	assert(files <= log->needed);
 	log->needed -= files;
 	if (files && !log->needed)
 		start_over(log);
@@ -301,9 +315,7 @@ void intent_done(struct intent *log, struct intent_mark *mark)
 	if (!log)
 		return;
 	pthread_mutex_lock(&log->lock);
-	bool was = mark->logged;
-	mark->logged = false;
-	forget(log, was);
+	forget(log, take(mark));
 	pthread_mutex_unlock(&log->lock);
 }
 
@@ -311,11 +323,9 @@ bool intent_owe(struct intent *log, struct intent_mark *mark, int fd)
 {
 	pthread_mutex_lock(&log->lock);
 	int copy = mark->logged && log->nowed < MAX_OWED ? fcntl(fd, F_DUPFD_CLOEXEC, 3) : -1;
-	bool taken = !mark->logged || copy >= 0;
 	if (copy >= 0)
 		log->owed[log->nowed++] = copy;
-	if (taken)
-		mark->logged = false;
+	bool taken = copy >= 0 ? take(mark) : !mark->logged;
 	pthread_mutex_unlock(&log->lock);
 	return taken;
 }
@@ -373,8 +383,7 @@ void intent_keep_aside(struct intent *log, struct intent_mark *mark)
 	if (!log)
 		return;
 	pthread_mutex_lock(&log->lock);
-	log->stranded += mark->logged;
-	mark->logged = false;
+	log->stranded += take(mark);
 	settle_stranded(log);
 	pthread_mutex_unlock(&log->lock);
 }
@@ -386,10 +395,8 @@ void intent_link_aside(struct intent *log, struct intent_mark *mark)
 	pthread_mutex_lock(&log->lock);
 	if (mark->logged)
 		give_second_name(log);
-	if (mark->logged && !log->aside) {
-		log->stranded++;
-		mark->logged = false;
-	}
+	if (!log->aside)
+		log->stranded += take(mark);
 	pthread_mutex_unlock(&log->lock);
 }
 
@@ -398,8 +405,7 @@ void intent_removed(struct intent *log, struct intent_mark *mark)
 	if (!log)
 		return;
 	pthread_mutex_lock(&log->lock);
-	log->removed += mark->logged;
-	mark->logged = false;
+	log->removed += take(mark);
 	pthread_mutex_unlock(&log->lock);
 }
 
