@@ -141,20 +141,6 @@ static int load_npy(struct file *f)
 	return 0;
 }
 
-/*
- * A file that was just created already has a descriptor, which may allow more than its mode allows
- * a new one.
- */
-static int open_descriptor(struct inode *n, struct inodes *inodes, bool writable)
-{
-	if (!n->promoted)
-		return inode_promote(inodes, n, writable ? O_RDWR : O_RDONLY);
-	int fd = inode_pin(inodes, n);
-	if (fd >= 0)
-		inode_unpin(inodes, n);
-	return fd;
-}
-
 /* The frame was just created by us, and its descriptor is the inode's: nothing is read back. */
 static void load_newborn_take(struct file *f, struct newborn *b)
 {
@@ -211,9 +197,15 @@ static int read_contiguous(struct file *f)
 
 static int load_contiguous(struct file *f, const struct opening *o)
 {
-	bool made = f->inode->promoted; /* just created: nobody shares it yet */
+	struct inode *n = f->inode;
+	/*
+	 * It was just created: nobody shares it yet, and it has a descriptor, which may allow more
+	 * than its mode allows a new one.
+	 */
+	bool made = n->promoted;
 
-	f->fd = open_descriptor(f->inode, f->fs->inodes, o->writable);
+	f->fd = made ? n->fd
+		     : inode_promote(f->fs->inodes, n, o->writable ? O_RDWR : O_RDONLY);
 	TRY(f->fd);
 	f->writable = o->writable;
 	if (!made)
