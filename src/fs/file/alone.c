@@ -33,13 +33,12 @@ static int enter(struct file *f)
 }
 
 /* `changed`: something was changed, even if the rest has failed. */
-static int leave(struct file *f, int rc, bool changed)
+static void leave(struct file *f, bool changed)
 {
 	pthread_rwlock_unlock(&f->lock);
 	if (changed)
 		file_note_change(f, FILE_FROM_CALLER);
 	pthread_rwlock_unlock(&f->gate);
-	return rc;
 }
 
 static int resize(struct file *f, uint64_t size)
@@ -64,7 +63,7 @@ int file_truncate(struct file *f, uint64_t size)
 		rc = resize(f, size);
 	if (rc >= 0)
 		arrivals_release(&f->arrivals, size, UINT64_MAX);
-	rc = leave(f, rc, rc >= 0);
+	leave(f, rc >= 0);
 	if (entered)
 		budget_leave(f->fs->budget, most);
 	return rc;
@@ -83,7 +82,7 @@ int file_extend(struct file *f, uint64_t size)
 	int rc = enter(f);
 	if (rc >= 0)
 		rc = extend(f, size);
-	rc = leave(f, rc, rc >= 0);
+	leave(f, rc >= 0);
 	budget_leave(f->fs->budget, most);
 	return rc;
 }
@@ -133,7 +132,7 @@ int file_zero(struct file *f, uint64_t at, uint64_t len)
 	int rc = enter(f);
 	if (rc >= 0)
 		rc = zero(f, at, len, &any);
-	rc = leave(f, rc, rc >= 0 || any);
+	leave(f, rc >= 0 || any);
 	budget_leave(f->fs->budget, most);
 	return rc;
 }
