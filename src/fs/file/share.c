@@ -338,10 +338,9 @@ int file_enter_commit(struct file *f)
 bool file_is_overtaken(struct file *f)
 {
 	struct inode *n = f->inode;
-	struct stat st;
 
 	pthread_mutex_lock(&n->lock);
-	bool same = n->times.pending || (stat_fd(f->fd, &st) == 0 && seen_is_same(n, &st));
+	bool same = n->times.pending || seen_holds(n, f->fd);
 	pthread_mutex_unlock(&n->lock);
 	return !same || file_compare_root(f) == ROOT_OTHER;
 }

@@ -14,6 +14,13 @@ bool seen_is_same(const struct inode *n, const struct stat *st)
 	       same_time(n->seen.st.st_mtim, st->st_mtim);
 }
 
+bool seen_holds(const struct inode *n, int fd)
+{
+	struct stat st;
+
+	return stat_fd(fd, &st) == 0 && seen_is_same(n, &st);
+}
+
 /*
  * A new ctime alone means a chmod or a rename: no reason to reload, unless the content could not be
  * read.

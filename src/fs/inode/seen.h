@@ -28,6 +28,9 @@ bool seen_any(const struct inode *n);
 /* True: it was seen before, and has the same size and mtime. */
 bool seen_is_same(const struct inode *n, const struct stat *st);
 
+/* The same for what a descriptor of the file shows now. */
+bool seen_holds(const struct inode *n, int fd);
+
 /*
  * True: another program may have changed the file: size or mtime differ, or are the same but so
  * young that a later change may have kept them. Never while a change of ours waits for its commit.

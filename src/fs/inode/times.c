@@ -105,24 +105,16 @@ void times_set_early(struct inode *n, int fd)
 	pthread_mutex_unlock(&n->lock);
 }
 
-/* True: nobody changed the file behind our back, as far as can be seen. Under n->lock. */
-static bool is_known(const struct inode *n, int fd)
-{
-	struct stat st;
-
-	return stat_fd(fd, &st) == 0 && seen_is_same(n, &st);
-}
-
 void times_release(struct inode *n, int fd)
 {
 	struct stat st;
 
 	pthread_mutex_lock(&n->lock);
 	if (n->times.pending && n->times.given) {
-		bool known = is_known(n, fd);
+		bool held = seen_holds(n, fd);
 		give_mtime(n, fd);
 		/* Otherwise another program's change has yet to be noticed. */
-		if (known && stat_fd(fd, &st) == 0)
+		if (held && stat_fd(fd, &st) == 0)
 			seen_ours(n, &st);
 	}
 	n->times.pending = false;
@@ -189,11 +181,11 @@ static int set_backing(struct inode *n, int fd, const struct timespec ts[2],
 {
 	struct stat st;
 
-	bool known = is_known(n, fd);
+	bool held = seen_holds(n, fd);
 	TRY(set_or_touch(fd, ts, ctime));
 	if (stat_fd(fd, &st) < 0)
 		return 0;
-	if (known)
+	if (held)
 		seen_ours(n, &st);
 	judge_mtime(n, &st.st_mtim);
 	if (!n->times.pending && ctime) {
