@@ -55,16 +55,14 @@ static void tell_caps_lost(struct file *f, int rc)
 	log_err("%s: lost its file capabilities: %s", name, err_text(rc, text));
 }
 
-int file_put_caps_back(struct file *f, enum durability how)
+bool file_put_caps_back(struct file *f)
 {
 	int rc = caps_put_back(f->inode, f->fd);
 
-	if (how == COMMIT_PART) /* workers go on writing to the file: they will be restored again */
-		return 0;
 	caps_forget(f->inode);
 	if (rc < 0)
 		tell_caps_lost(f, rc);
-	return rc <= 0 || how != COMMIT_SYNC ? 0 : file_sync_inode(f);
+	return rc > 0;
 }
 
 /*
@@ -218,7 +216,10 @@ static int commit(struct file *f, enum durability how)
 	pthread_rwlock_unlock(&f->lock);
 	sidecar_leave(&f->sidecar, entered);
 	TRY(wrote);
-	TRY(file_put_caps_back(f, how));
+	if (how == COMMIT_PART) /* workers go on writing to the file: they will be restored again */
+		IGNORE(caps_put_back(f->inode, f->fd));
+	else if (file_put_caps_back(f) && how == COMMIT_SYNC)
+		TRY(file_sync_inode(f)); /* the commit's own sync came too early for them */
 	if (wrote)
 		times_committed(f->inode, f->fd);
 	else if (how != COMMIT_PART) /* nothing of ours has changed the file */

@@ -69,10 +69,10 @@ bool file_wants_vouch(const struct file *f);
 bool file_wants_header(const struct file *f);
 
 /*
- * Restores the capabilities that writes to the backing file have removed. Call after those writes;
- * `how` says whether the capabilities have to be durable, for which the sync of the commit came too
- * early. If they cannot be set they are gone, and the log says so. Needs no lock for COMMIT_LATER.
+ * Restores the capabilities that writes to the backing file have removed. Call after the last of
+ * those writes. True: they had been removed; they are not durable yet. If they cannot be set they
+ * are gone, and the log says so. Needs no lock.
  */
-NODISCARD int file_put_caps_back(struct file *f, enum durability how);
+bool file_put_caps_back(struct file *f);
 
 #endif

@@ -56,7 +56,7 @@ static void discard(struct file *f)
 
 	drop_dirty(f);
 	if (frame_compare_root(f->frame) != ROOT_OTHER) /* workers may have stored something */
-		IGNORE(file_put_caps_back(f, COMMIT_LATER));
+		(void)file_put_caps_back(f);
 	IGNORE(stat_fd(f->fd, &st)); /* before reading it, so that a change in between is noticed */
 	f->lost = file_load_again(f) < 0;
 	uncommitted_remove(f);
@@ -114,7 +114,7 @@ static void cut_end(struct file *f)
 {
 	caps_note(f->inode, f->fd);
 	frame_cut_given_up(f->frame);
-	IGNORE(file_put_caps_back(f, COMMIT_LATER));
+	(void)file_put_caps_back(f);
 }
 
 bool file_give_up_changes(struct file *f)

@@ -126,7 +126,7 @@ static int compact(struct file *f)
 	if (file_changed(f))
 		return rc;
 	/* Punching gaps, after the last commit, has changed the times once more. */
-	IGNORE(file_put_caps_back(f, COMMIT_LATER));
+	(void)file_put_caps_back(f);
 	if (rc == -ESTALE || file_is_overtaken(f)) /* the change is another program's */
 		times_release(f->inode, f->fd);
 	else
@@ -149,7 +149,7 @@ static void settle_clean(struct file *f)
 	IGNORE(flush_wait(f)); /* after a loss the log may not have been kept yet */
 	if (!file_changed(f)) {
 		/* perhaps removed by the write of a chunk that did not stay */
-		IGNORE(file_put_caps_back(f, COMMIT_LATER));
+		(void)file_put_caps_back(f);
 		times_release(f->inode, f->fd);
 	}
 	unlist_committed(f);
