@@ -69,19 +69,14 @@ int file_truncate(struct file *f, uint64_t size)
 	return rc;
 }
 
-static int extend(struct file *f, uint64_t size)
-{
-	return size > frame_size(f->frame) ? resize(f, size) : 0;
-}
-
 int file_extend(struct file *f, uint64_t size)
 {
 	uint64_t most = f->chunk_size; /* for the last chunk, if it gets longer */
 
 	TRY(file_enter_budget(f, most, 0));
 	int rc = enter(f);
-	if (rc >= 0)
-		rc = extend(f, size);
+	if (rc >= 0 && size > frame_size(f->frame))
+		rc = resize(f, size);
 	leave(f, rc >= 0);
 	budget_leave(f->fs->budget, most);
 	return rc;

@@ -84,12 +84,6 @@ int file_look_sidecar(struct file *f)
 	return rc;
 }
 
-/* True: size, mtime and root are as they were, so that nothing has changed. The lock is held. */
-static bool has_same_root(struct file *f, const struct stat *st)
-{
-	return seen_is_same(f->inode, st) && frame_compare_root(f->frame) == ROOT_SAME;
-}
-
 /* `told`: it is known that the file has changed. The lock is held. */
 static bool was_changed(struct file *f, const struct stat *st, bool told)
 {
@@ -97,8 +91,8 @@ static bool was_changed(struct file *f, const struct stat *st, bool told)
 		return true;
 	if (!seen_is_foreign(f->inode, st))
 		return false;
-	bool same = has_same_root(f, st);
-	if (same)
+	bool same = seen_is_same(f->inode, st) && frame_compare_root(f->frame) == ROOT_SAME;
+	if (same) /* its attributes were too young to prove that */
 		seen_note(f->inode, st);
 	return !same;
 }
