@@ -332,7 +332,7 @@ static bool was_overtaken(struct file *f)
 	bool other = file_compare_root(f) == ROOT_OTHER;
 
 	if (other)
-		IGNORE(file_reload_changed(f));
+		IGNORE(file_reload_changed(f)); /* the next look at it tries again */
 	return other;
 }
 

@@ -21,7 +21,7 @@ static void entry_drop(struct entry *e)
 static void take_plain(struct entry *e)
 {
 	if (names_may_be(e->backing, e->st.st_mode) == NODE_SPARSE)
-		IGNORE(stat_fd(e->fd, &e->st));
+		IGNORE(stat_fd(e->fd, &e->st)); /* a request for them will tell */
 	e->probed = (struct probed){.kind = NODE_PLAIN};
 }
 

@@ -64,7 +64,7 @@ static void read_name(int fd, char machine[static HOST_NAME_MAX + 1])
 	machine[i] = 0;
 }
 
-/* Does not write into a file that was linked there. */
+/* For messages only. Does not write into a file that was linked there. */
 static void write_name(int fd)
 {
 	char machine[HOST_NAME_MAX + 1] = "";

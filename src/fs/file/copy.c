@@ -208,7 +208,7 @@ static int enter(struct file *f)
 			return how;
 		pthread_rwlock_unlock(&f->lock);
 		sidecar_leave(&f->sidecar, how); /* the workers enter it, too */
-		IGNORE(flush_wait(f));
+		IGNORE(flush_wait(f)); /* it will be retried */
 		pthread_rwlock_wrlock(&f->lock);
 	}
 }
@@ -321,7 +321,7 @@ ssize_t file_copy(struct file_copy *c)
 	err_clear();
 	/* Data that waits to be compressed would be decoded and compressed twice. */
 	if (c->len >= c->to->chunk_size && c->from->writable && file_changed(c->from))
-		IGNORE(file_sync(c->from, COMMIT_LATER));
+		IGNORE(file_sync(c->from, COMMIT_LATER)); /* what stays is copied from memory */
 	while (rc >= 0 && done < min_u64(c->len, COPY_MOST) && by_bytes < COPY_BYTES_MOST) {
 		rc = copy_chunk(c, done, ws, &chunk);
 		if (rc > 0) {

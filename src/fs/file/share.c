@@ -238,7 +238,7 @@ static void watch_detached(struct file *f)
 		return;
 	pthread_mutex_lock(&n->lock);
 	if (seen_is_foreign(n, &st))
-		IGNORE(file_reload_inode_locked(f));
+		IGNORE(file_reload_inode_locked(f)); /* the next read tries again */
 	pthread_mutex_unlock(&n->lock);
 }
 
@@ -266,7 +266,7 @@ void file_catch_up(struct file *f)
 	bool changed = sidecar_changed(&f->sidecar, how);
 	sidecar_leave(&f->sidecar, how);
 	if (changed)
-		IGNORE(file_reload_changed(f));
+		IGNORE(file_reload_changed(f)); /* else the commit will be refused */
 }
 
 /*

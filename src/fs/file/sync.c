@@ -34,7 +34,7 @@ static void commit_root(struct file *f)
 
 	if (f->fs->opt.read_only || file_get(f->fs, f->inode, O_RDWR, &same) < 0)
 		return;
-	IGNORE(file_try_sync(same, COMMIT_SYNC));
+	IGNORE(file_try_sync(same, COMMIT_SYNC)); /* the bytes are synced without it */
 	file_put(f->fs, f->inode);
 }
 

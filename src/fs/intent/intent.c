@@ -147,7 +147,7 @@ static int make_file(struct intent *log)
 	if (rc < 0) {
 		close(log->fd);
 		log->fd = -1;
-		IGNORE(unlinkat(log->backing->root, NAMES_INTENT, 0));
+		IGNORE(unlinkat(log->backing->root, NAMES_INTENT, 0)); /* else the next try fails */
 	}
 	return rc;
 }

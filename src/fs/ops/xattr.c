@@ -45,6 +45,7 @@ static void clear_setgid(fuse_req_t req, struct inode *n, int fd)
 		return;
 	caps_show_mode(n, &st);
 	if (st.st_mode & S_ISGID && !ops_in_group(req, st.st_gid))
+		/* the ACL is set, whatever comes of this */
 		IGNORE(caps_set_mode(n, fd, st.st_mode & 07777 & ~(mode_t)S_ISGID));
 }
 
