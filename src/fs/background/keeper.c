@@ -114,14 +114,13 @@ static void compact(struct file *f)
  */
 static void note_failure(struct round *r, struct file *f, int rc)
 {
-	char name[NAME_MAX + 1], text[ERR_TEXT_MAX];
+	char text[ERR_TEXT_MAX];
 
-	inode_log_name(f->fs->inodes, f->inode, name);
 	err_text(rc, text);
 	if (r->kind == ROUND_LAST)
-		log_err("%s: the last commit failed: %s", name, text);
+		file_log_err(f, "the last commit failed: %s", text);
 	else if (r->rc == 0 && rc != r->told)
-		log_err("%s: background commit: %s; the data waits in memory", name, text);
+		file_log_err(f, "background commit: %s; the data waits in memory", text);
 	if (r->rc == 0)
 		r->rc = rc;
 }

@@ -1,17 +1,14 @@
 #include "fs/dirty/store.h"
 
 #include "base/container.h"
-#include "base/log.h"
 #include "fs/dirty/buffers.h"
 #include "fs/dirty/encode.h"
 #include "fs/file/loss.h"
 #include "fs/file/share.h"
 #include "fs/inode/caps.h"
-#include "fs/inode/inode.h"
 #include "fs/stats.h"
 
 #include <assert.h>
-#include <limits.h>
 
 /* Writes to free space of the frame, without the lock, so that writers can go on. */
 static int write_stored(struct file *f, uint32_t n, struct view stored, struct frame_place *p)
@@ -59,10 +56,9 @@ struct outcome {
 
 static void tell_lost(struct file *f, uint32_t n, int rc)
 {
-	char name[NAME_MAX + 1], text[ERR_TEXT_MAX];
+	char text[ERR_TEXT_MAX];
 
-	inode_log_name(f->fs->inodes, f->inode, name);
-	log_err("%s: what was written to chunk %u is lost: %s", name, n, err_text(rc, text));
+	file_log_err(f, "what was written to chunk %u is lost: %s", n, err_text(rc, text));
 	/* If part of it was synced, the intent log may now have the only copy. */
 	intent_link_aside(f->fs->intent, &f->unsynced.mark);
 }

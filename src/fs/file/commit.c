@@ -1,6 +1,5 @@
 #include "fs/file/commit.h"
 
-#include "base/log.h"
 #include "fs/dirty/flush.h"
 #include "fs/file/intent_log.h"
 #include "fs/file/share.h"
@@ -9,7 +8,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <limits.h>
 #include <unistd.h>
 
 /* Bytes moved in one step, during which no other thread can use the file. */
@@ -47,21 +45,14 @@ int file_sync_inode(struct file *f)
 	return 0;
 }
 
-static void tell_caps_lost(struct file *f, int rc)
-{
-	char name[NAME_MAX + 1], text[ERR_TEXT_MAX];
-
-	inode_log_name(f->fs->inodes, f->inode, name);
-	log_err("%s: lost its file capabilities: %s", name, err_text(rc, text));
-}
-
 bool file_put_caps_back(struct file *f)
 {
 	int rc = caps_put_back(f->inode, f->fd);
+	char text[ERR_TEXT_MAX];
 
 	caps_forget(f->inode);
 	if (rc < 0)
-		tell_caps_lost(f, rc);
+		file_log_err(f, "lost its file capabilities: %s", err_text(rc, text));
 	return rc > 0;
 }
 

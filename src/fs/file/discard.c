@@ -1,6 +1,5 @@
 #include "fs/file/discard.h"
 
-#include "base/log.h"
 #include "fs/file/alone.h"
 #include "fs/file/commit.h"
 #include "fs/file/load.h"
@@ -119,14 +118,11 @@ static void cut_end(struct file *f)
 
 bool file_give_up_changes(struct file *f)
 {
-	char name[NAME_MAX + 1];
-
 	enter_sealed(f);
 	bool last = is_last(f);
 	if (last) {
 		bool named = file_has_a_name(f);
 		f->inode->busy = INODE_ENDING;
-		inode_log_name(f->fs->inodes, f->inode, name);
 		if (named)
 			intent_keep_aside(f->fs->intent, &f->unsynced.mark);
 		else
@@ -136,8 +132,7 @@ bool file_give_up_changes(struct file *f)
 			cut_end(f);
 		inode_give_up(f->fs->inodes, f->inode);
 		if (named)
-			log_err("%s: closed with unwritten data: it stays at its last commit",
-				name);
+			file_log_err(f, "closed with unwritten data: it stays at its last commit");
 	}
 	leave_sealed(f);
 	return last;
@@ -161,12 +156,9 @@ bool file_cut_refused(struct file *f)
 
 void file_tell_cut(struct file *f)
 {
-	char name[NAME_MAX + 1];
-
 	enter_sealed(f);
-	inode_log_name(f->fs->inodes, f->inode, name);
 	inode_give_up(f->fs->inodes, f->inode);
-	log_err("%s: closed with unwritten data: it ends before that, at %llu", name,
-		(unsigned long long)frame_size(f->frame));
+	file_log_err(f, "closed with unwritten data: it ends before that, at %llu",
+		     (unsigned long long)frame_size(f->frame));
 	leave_sealed(f);
 }

@@ -1,10 +1,25 @@
 #include "fs/file/file.h"
 
+#include "base/log.h"
 #include "frame/policy/rules.h"
 #include "frame/view_npy.h"
 #include "fs/room.h"
 
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+void file_log_err(const struct file *f, const char *fmt, ...)
+{
+	char name[NAME_MAX + 1], text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	inode_log_name(f->fs->inodes, f->inode, name);
+	log_err("%s: %s", name, text);
+}
 
 struct settings file_settings(const struct file *f)
 {

@@ -133,6 +133,9 @@ struct file {
 struct file *file_new(struct fs *fs, struct inode *n);
 void file_free(struct file *f);
 
+/* log_err, with the name of the file before the text. */
+__attribute__((format(printf, 2, 3))) void file_log_err(const struct file *f, const char *fmt, ...);
+
 /* The options of the mount, overridden by the wishes for this file (wish.h). */
 struct settings file_settings(const struct file *f);
 

@@ -1,6 +1,5 @@
 #include "fs/file/kept.h"
 
-#include "base/log.h"
 #include "fs/file/intent_log.h"
 #include "fs/file/loss.h"
 #include "fs/file/open.h"
@@ -12,17 +11,13 @@ bool kept_suits(struct file *f, int rc)
 
 void kept_add(struct file *f)
 {
-	char name[NAME_MAX + 1];
-
 	inode_get(f->fs->inodes, f->inode);
 	f->kept = true;
 	if (f->told_kept) /* it was kept before, and a reader has closed it since */
 		return;
 	f->told_kept = true;
-	inode_log_name(f->fs->inodes, f->inode, name);
-	log_err("%s: closed while the disk is full: what was synced waits in memory and in the "
-		"intent log until there is room",
-		name);
+	file_log_err(f, "closed while the disk is full: what was synced waits in memory and in the "
+			"intent log until there is room");
 }
 
 /* True: it was kept, and no longer is: its count and the reference are now the caller's. */

@@ -1,10 +1,6 @@
 #include "fs/file/loss.h"
 
-#include "base/log.h"
 #include "fs/file/write.h"
-#include "fs/inode/inode.h"
-
-#include <limits.h>
 
 int file_refused(struct file *f)
 {
@@ -37,13 +33,11 @@ static bool forget_refused(struct file *f)
 bool file_accept_long_refused(struct file *f)
 {
 	uint64_t first = ranges_first(&f->arrivals.refused);
-	char name[NAME_MAX + 1];
 
 	if (!arrivals_passed_refused(&f->arrivals) || !forget_refused(f))
 		return false;
-	inode_log_name(f->fs->inodes, f->inode, name);
-	log_err("%s: has zeros in place of unwritten data, from byte %llu on", name,
-		(unsigned long long)first);
+	file_log_err(f, "has zeros in place of unwritten data, from byte %llu on",
+		     (unsigned long long)first);
 	file_lose(f, f->arrivals.error);
 	return true;
 }

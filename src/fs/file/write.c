@@ -1,6 +1,5 @@
 #include "fs/file/write_impl.h"
 
-#include "base/log.h"
 #include "frame/range.h"
 #include "fs/dirty/flush.h"
 #include "fs/file/commit.h"
@@ -11,8 +10,6 @@
 #include "fs/room.h"
 #include "fs/stats.h"
 #include "fs/workspace.h"
-
-#include <limits.h>
 
 void file_note_change(struct file *f, enum file_source from)
 {
@@ -25,16 +22,12 @@ int file_check_memory(const struct file *f)
 {
 	const struct options *o = &f->fs->opt;
 	uint64_t most = options_chunksize_writable(o);
-	char name[NAME_MAX + 1];
 
 	if (f->chunk_size <= most || f->replaying)
 		return 0;
-	if (!atomic_exchange(&f->inode->told.large_chunks, true)) {
-		inode_log_name(f->fs->inodes, f->inode, name);
-		log_err("%s: its chunks have %u bytes: writing to it takes "
-			"-o dirty_max=%lluM",
-			name, f->chunk_size, (unsigned long long)ceil_div(f->chunk_size, 1 << 19));
-	}
+	if (!atomic_exchange(&f->inode->told.large_chunks, true))
+		file_log_err(f, "its chunks have %u bytes: writing to it takes -o dirty_max=%lluM",
+			     f->chunk_size, (unsigned long long)ceil_div(f->chunk_size, 1 << 19));
 	return -E2BIG;
 }
 

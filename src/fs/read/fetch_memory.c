@@ -1,10 +1,8 @@
 #include "fs/read/fetch_memory.h"
 
-#include "base/log.h"
 #include "fs/read/fetch_impl.h"
 
 #include <assert.h>
-#include <limits.h>
 
 /* What may be taken now, here and in the scratch. */
 static uint64_t bound(const struct fetch *x)
@@ -63,16 +61,14 @@ void fetch_give_memory(struct fetch *x, uint64_t keep)
 static void refuse(struct fetch *x, uint64_t bytes)
 {
 	struct fs *fs = x->f->fs;
-	char name[NAME_MAX + 1];
 	uint64_t more = bytes - large_most(fs->large) + cache_max(fs->cache);
 
 	if (atomic_exchange(&x->f->inode->told.large_block, true))
 		return;
-	inode_log_name(fs->inodes, x->f->inode, name);
-	log_err("%s: chunk %u: reading a block of %u bytes takes %llu MiB of memory; "
-		"-o cache=%lluM would allow it",
-		name, x->n, x->loan.block, (unsigned long long)ceil_div(bytes, 1 << 20),
-		(unsigned long long)ceil_div(more, 1 << 20));
+	file_log_err(x->f, "chunk %u: reading a block of %u bytes takes %llu MiB of memory; "
+			   "-o cache=%lluM would allow it",
+		     x->n, x->loan.block, (unsigned long long)ceil_div(bytes, 1 << 20),
+		     (unsigned long long)ceil_div(more, 1 << 20));
 }
 
 /* Waits for what the last step wanted. */
