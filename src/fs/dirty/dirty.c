@@ -270,17 +270,20 @@ static int write_whole(struct dirty_chunk *c, const struct piece *p, const uint8
 	return 0;
 }
 
-static int new_chunk(struct file *f, uint32_t n, struct dirty_chunk **out)
+struct dirty_chunk *dirty_get(struct file *f, uint32_t n)
 {
-	struct dirty_chunk *c = mem_zalloc(sizeof *c);
+	struct dirty_chunk *c = find_dirty(&f->dirty, n);
 
+	if (c)
+		return c;
+	c = mem_zalloc(sizeof *c);
 	if (!c)
-		return -ENOMEM;
+		return NULL;
 	c->file = f;
 	c->n = n;
 	dirty_set_add(&f->dirty.dirty, c);
-	*out = c;
-	return 0;
+	charge(c);
+	return c;
 }
 
 /* A write of at least an 8th of a chunk is not a small write, for which pages are meant. */
@@ -352,7 +355,7 @@ static void drop_empty(struct file *f, struct dirty_chunk *c)
 int dirty_write(struct file *f, struct piece *p, const uint8_t *src, struct buf *own,
 		struct dirty_chunk **out)
 {
-	struct dirty_chunk *c = find_dirty(&f->dirty, p->chunk);
+	struct dirty_chunk *c = dirty_get(f, p->chunk);
 	uint32_t len = frame_chunk_span(f->frame, p->chunk).len;
 	struct piece want = *p;
 	int rc;
@@ -360,7 +363,7 @@ int dirty_write(struct file *f, struct piece *p, const uint8_t *src, struct buf 
 	assert(!own || own->p == src);
 	p->hi = p->lo; /* so far */
 	if (!c)
-		TRY(new_chunk(f, want.chunk, &c));
+		return -ENOMEM;
 	bool all = want.lo == 0 && want.hi == len;
 	if (c->whole || all || wants_whole(f, c, &want)) {
 		rc = c->pages.n && !all ? make_whole(f, c) : 0;
@@ -382,21 +385,12 @@ int dirty_write(struct file *f, struct piece *p, const uint8_t *src, struct buf 
 	return rc;
 }
 
-int dirty_get(struct file *f, uint32_t n, struct dirty_chunk **out)
-{
-	struct dirty_chunk *c = find_dirty(&f->dirty, n);
-
-	if (!c)
-		TRY(new_chunk(f, n, &c));
-	charge(c);
-	*out = c;
-	return 0;
-}
-
 int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **out)
 {
-	TRY(dirty_get(f, n, out));
-	struct dirty_chunk *c = *out;
+	struct dirty_chunk *c = *out = dirty_get(f, n);
+
+	if (!c)
+		return -ENOMEM;
 	int rc = c->whole ? 0 : make_whole(f, c);
 	charge(c);
 	if (rc < 0)

@@ -93,10 +93,10 @@ NODISCARD int dirty_write(struct file *f, struct piece *p, const uint8_t *src, s
 			  struct dirty_chunk **out);
 
 /*
- * Gets the DIRTY copy of chunk n; makes one without pages if there is none. dirty_get_whole makes
- * it whole, too.
+ * Gets the DIRTY copy of chunk n; makes one without pages if there is none. NULL: out of memory.
+ * dirty_get_whole makes it whole, too.
  */
-NODISCARD int dirty_get(struct file *f, uint32_t n, struct dirty_chunk **out);
+struct dirty_chunk *dirty_get(struct file *f, uint32_t n);
 NODISCARD int dirty_get_whole(struct file *f, uint32_t n, struct dirty_chunk **out);
 
 /*

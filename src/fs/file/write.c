@@ -78,9 +78,11 @@ static int load_tail(struct file *f, uint64_t new_size)
 		return 0;
 	TRY(file_check_memory(f));
 	if (can_lengthen(f, n, new_size))
-		TRY(dirty_get(f, n, &c));
+		c = dirty_get(f, n);
 	else
 		TRY(dirty_get_whole(f, n, &c));
+	if (!c)
+		return -ENOMEM;
 	c->must_store = true;
 	uncommitted_add(f); /* even if the resize fails */
 	return 0;
