@@ -31,8 +31,10 @@ static int try_block(struct tuner *t)
  * Similar rows of letters, such as genes of relatives, have copies one row away, and the search of
  * the next level finds more of them. Short pieces show neither, and find a filter for such data.
  * One block decides; its gain has to outweigh the results of all other places. If it is known to
- * have `far` copies, a sixteenth is enough.
+ * have `far` copies, a sixteenth is enough, and a few bytes: blocks that come to little differ.
  */
+#define LITTLE 64
+
 static int try_copies(struct tuner *t, bool far)
 {
 	struct tune_report *r = t->report;
@@ -43,7 +45,7 @@ static int try_copies(struct tuner *t, bool far)
 	TRY(tune_try_plain(t, &plain));
 	uint64_t with = (uint64_t)filtered.stored * tune_permille(&best);
 	uint64_t without = (uint64_t)plain.stored * tune_permille(&r->tried[place]);
-	bool clear = far && plain.stored + plain.stored / 16 < filtered.stored;
+	bool clear = far && plain.stored + plain.stored / 16 + LITTLE < filtered.stored;
 	if (without < with || clear)
 		tune_bring(r, plain, place, 0);
 	return 0;
@@ -62,20 +64,25 @@ static int try_copies(struct tuner *t, bool far)
 #define STRONG 125
 #define COPY_FAR 1024 /* short pieces show nearer ones, too */
 
-/* True: more than so many sixteenths of the block have occurred before. */
+/*
+ * True: of the block's news, which have not occurred just before, as runs have, more than so many
+ * sixteenths have occurred before that.
+ */
 static bool has_far_copies(struct view v, uint32_t sixteenths)
 {
-	uint32_t last[1u << COPY_LOG] = {0}, found = 0, places = 0;
+	uint32_t last[1u << COPY_LOG] = {0}, found = 0, news = 0;
 	for (uint32_t i = 1; i + 8 <= v.n; i++) {
 		uint64_t x = get_le64(v.p + i) << COPY_CUT, hash = x * HASH_FACTOR_64;
 		if (hash >> 32 & (COPY_EVERY - 1))
 			continue;
 		uint32_t *slot = &last[hash >> (64 - COPY_LOG)];
-		places++;
-		found += *slot && i - *slot > COPY_FAR && get_le64(v.p + *slot) << COPY_CUT == x;
+		bool copy = *slot && get_le64(v.p + *slot) << COPY_CUT == x;
+		bool far = !copy || i - *slot > COPY_FAR;
+		news += far;
+		found += copy && far;
 		*slot = i;
 	}
-	return 16 * found > sixteenths * places;
+	return 16 * found > sixteenths * news;
 }
 
 /*
