@@ -61,6 +61,21 @@ def test_a_field_that_is_rounded(tuner, steepness, digits, most):
     assert not got.filters and len(got.chunk) < most * MIB, got
 
 
+def test_floats_of_two_decimals(tuner):
+    """Few of them differ, but more than short pieces show."""
+    floats = np.round(rng().normal(size=MIB // 4), 2).astype("<f4")
+    got = tuner.choose(floats.tobytes())
+    assert not got.filters and len(got.chunk) < 0.54 * MIB, got
+
+
+def test_metres_on_a_map(tuner):
+    """Eastings, northings and heights to a millimetre: numbers up to ten million are decimals."""
+    steps = rng().normal(scale=(1, 1, 0.1), size=(MIB // 24, 3))
+    points = np.round((500_000, 5_200_000, 400) + np.cumsum(steps, axis=0), 3)
+    got = tuner.choose(points.astype("<f8").tobytes())
+    assert not got.filters and len(got.chunk) < 0.5 * MIB, got
+
+
 def test_rows_that_come_again(tuner):
     """A picture of squares: a row is longer than what is looked at in one place."""
     squares = rng().integers(0, 256, (24, 64, 3)).astype("u1")

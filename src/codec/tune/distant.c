@@ -136,12 +136,26 @@ static bool may_have_copies(const struct tuner *t, struct view sample)
 	       (4 * without <= 5 * with && tune_is_text(sample));
 }
 
+/*
+ * True: the best candidate is a filter for floats that come from decimals, and matches save nearly
+ * as much: more numbers come again than short pieces show, each by itself, so that has_far_copies
+ * does not count them.
+ */
+static bool are_rounded_floats(const struct tuner *t, struct view sample)
+{
+	const struct tune_report *r = t->report;
+	const struct tune_trial *best = &r->tried[0], *plain = &r->tried[tune_place_of_plain(r)];
+	bool near = 3 * tune_permille(plain) <= 4 * tune_permille(best);
+	return near && best->pipeline.typesize == 4 && tune_are_decimals(sample, 4);
+}
+
 static int look_for_copies(struct tuner *t)
 {
 	bool far;
 	if (!tune_can_estimate(t) || !tune_is_filtered(&t->report->tried[0].pipeline))
 		return 0;
 	TRY(find_copies(t, &far));
+	far |= are_rounded_floats(t, t->gathered);
 	return far || may_have_copies(t, t->gathered) ? try_copies(t, far) : 0;
 }
 

@@ -52,8 +52,11 @@ uint32_t tune_period(struct view v);
  */
 uint32_t tune_signed(struct view v);
 
-/* True: doubles that come from decimals with up to six fractional digits, as in tables. */
-bool tune_are_decimals(struct view v);
+/*
+ * True: numbers that come from decimals, as in tables: doubles (size 8) with up to six fractional
+ * digits, or floats (4) with two.
+ */
+bool tune_are_decimals(struct view v, uint32_t size);
 
 /* True: all bytes are 7-bit text. */
 bool tune_is_text(struct view v);

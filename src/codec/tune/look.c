@@ -80,7 +80,7 @@ static void scan_items(struct tuner *t)
 	add_item(&t->scan, t->report->period);
 	t->scanned = view_part(t->gathered, 0, t->gathered.n - t->gathered.n / 2);
 	tune_scan(&t->s->kernels, &t->scan, t->scanned);
-	t->decimals = tune_are_decimals(t->scanned);
+	t->decimals = tune_are_decimals(t->scanned, 8);
 	sort_items(&t->scan);
 }
 

@@ -223,28 +223,43 @@ uint32_t tune_signed(struct view v)
 	return 0;
 }
 
-#define DECIMALS 1e6
-#define DECIMAL_MAX 1e6 /* larger ones may be decimals by chance */
+/*
+ * Numbers that are the nearest to a decimal with only a few digits after the point. Larger ones are
+ * near one by chance.
+ */
+struct decimals {
+	double scale, largest, precision;
+};
 
-/* True: this number has only a few decimal digits after the point. */
-static bool is_decimal(double x)
+static bool is_decimal(const struct decimals *kind, double x)
 {
-	if (x >= DECIMAL_MAX)
+	if (x >= kind->largest)
 		return false;
-	double scaled = x * DECIMALS, off = scaled - (double)(int64_t)(scaled + 0.5);
-	return off <= scaled / 2e15 && -off <= scaled / 2e15;
+	double scaled = x * kind->scale, off = scaled - (double)(int64_t)(scaled + 0.5);
+	return off <= scaled * kind->precision && -off <= scaled * kind->precision;
 }
 
-bool tune_are_decimals(struct view v)
+/* The absolute value of a number of 4 or 8 bytes. */
+static double magnitude(const uint8_t *p, uint32_t size)
 {
-	size_t n = v.n / sizeof(double), decimals = 0, others = 0;
+	uint32_t low = get_le32(p) & INT32_MAX;
+	uint64_t all = size == 8 ? get_le64(p) & INT64_MAX : 0;
+	float x;
+	double y;
+	memcpy(&x, &low, sizeof x);
+	memcpy(&y, &all, sizeof y);
+	return size == 8 ? y : (double)x;
+}
+
+bool tune_are_decimals(struct view v, uint32_t size)
+{
+	static const struct decimals doubles = {1e6, 1e7, 5e-16}, floats = {1e2, 1e4, 0x1p-24};
+	size_t n = v.n / size, decimals = 0, others = 0;
 	for (size_t i = 0; i < n && others <= n / 8; i++) {
-		uint64_t bits = get_le64(v.p + i * sizeof(double)) & INT64_MAX;
-		double x;
-		memcpy(&x, &bits, sizeof x);
+		double x = magnitude(v.p + i * size, size);
 		if (!(x < 0x1p52 && (double)(int64_t)x < x))
 			continue; /* an integer, or not a number */
-		bool decimal = is_decimal(x);
+		bool decimal = is_decimal(size == 8 ? &doubles : &floats, x);
 		decimals += decimal;
 		others += !decimal;
 	}
