@@ -26,6 +26,13 @@ def tiles():
     return np.tile(rng().normal(size=25_000), 6)[: MIB // 8].tobytes()
 
 
+def wide_letters():
+    """A list of words, two bytes a letter: without copies at hand a filter would do worse."""
+    r = rng()
+    words = (bytes(r.integers(97, 123, r.integers(2, 10)).astype("u1")) for _ in range(4000))
+    return (b"  ".join(words).decode().encode("utf-16le") * 20)[:MIB]
+
+
 def archive():
     """A letter, and copies of it with other endings."""
     letter = text()[:150_000]
@@ -40,6 +47,7 @@ REPEATS = {
     "steps": (steps, 0.4),
     "tiles": (tiles, 0.25),
     "copies in an archive": (archive, 0.1),
+    "wide letters": (wide_letters, 0.018),
 }
 
 

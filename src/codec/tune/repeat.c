@@ -86,6 +86,13 @@ static int try_whole(struct tuner *t, const struct pipeline *p, struct tune_tria
 	return 0;
 }
 
+/* The best candidate with a filter, even if none is better; but if no filter was tried, none. */
+static const struct pipeline *best_filter(const struct tune_report *r)
+{
+	unsigned i = !tune_is_filtered(&r->tried[0].pipeline) && r->ntried > 1;
+	return &r->tried[i].pipeline;
+}
+
 int tune_look_for_repeats(struct tuner *t)
 {
 	struct tune_report *r = t->report;
@@ -101,7 +108,7 @@ int tune_look_for_repeats(struct tuner *t)
 	tune_build(t->goal, TUNE_KIND_PLAIN, 1, &plain);
 	tune_raise_level(t->goal, &plain);
 	TRY(try_whole(t, &plain, &best));
-	TRY(try_whole(t, &r->tried[0].pipeline, &best));
+	TRY(try_whole(t, best_filter(r), &best));
 	/* a quarter has to be saved, since readers of single blocks wait for all of it */
 	if (4 * tune_permille(&best) > 3 * min_u64(1000, tune_permille(&r->tried[0]))) {
 		r->no_repeats = t->offset + IN_VAIN;
