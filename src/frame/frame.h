@@ -396,8 +396,9 @@ bool frame_unproven(const struct frame *f);
 NODISCARD int frame_vouch(struct frame *f);
 
 /*
- * Wary: before a commit of data replaces the root on disk, it reads that root again, and fails with
- * -ESTALE if another program has written it. The tail of such a file is left alone. [mutator]
+ * Wary: before a chunk is moved, and before a commit of data replaces the root on disk, that root
+ * is read again; -ESTALE if another program has written it. The tail of such a file is left alone.
+ * [mutator]
  */
 void frame_set_wary(struct frame *f, bool wary);
 

@@ -160,7 +160,7 @@ static int draft_root(struct frame *f, struct draft *d)
  */
 static int write_draft(struct frame *f, struct draft *d)
 {
-	int rc = io_pwrite(f->io, d->at, buf_view(&d->packed));
+	int rc = frame_is_overtaken(f) ? -ESTALE : io_pwrite(f->io, d->at, buf_view(&d->packed));
 	if (rc == 0 && d->synced)
 		rc = commit_sync(f);
 	if (rc == 0 && frame_is_overtaken(f)) {

@@ -256,10 +256,13 @@ bool frame_sums_fit(const struct numbers *ix);
 /* For tests: more checksums than this are too many. */
 void frame_sums_bound(uint32_t most);
 
+/* Copies `len` bytes within the file, piece by piece. -ESTALE: frame_is_overtaken. */
+NODISCARD int frame_copy_bytes(struct frame *f, uint64_t from, uint64_t to, uint32_t len);
+
 /*
- * Copies all bytes of chunk n to that place, piece by piece, and then verifies the copy by the
- * chunk's checksum, so that what was written is what was checked. p->sum: that checksum, or, if
- * none was known, one made before copying. Not for sparse frames.
+ * Copies all bytes of chunk n to that place in this way, and then verifies the copy by the chunk's
+ * checksum, so that what was written is what was checked. p->sum: that checksum, or, if none was
+ * known, one made before copying. Not for sparse frames.
  */
 NODISCARD int frame_copy_chunk(struct frame *f, uint32_t n, struct frame_place *p);
 

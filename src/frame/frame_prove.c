@@ -98,6 +98,23 @@ static int make_sum(const struct frame *f, const struct stored *st, uint32_t len
 	return rc;
 }
 
+/* Looks whether the space is still free after reading, which may take the disk long. */
+int frame_copy_bytes(struct frame *f, uint64_t from, uint64_t to, uint32_t len)
+{
+	struct buf b = {0};
+	int rc = buf_reserve(&b, min_u64(len, IO_STEP));
+	for (uint32_t done = 0; rc == 0 && done < len; done += (uint32_t)b.n) {
+		b.n = min_u64(len - done, IO_STEP);
+		rc = io_pread(f->io, from + done, buf_span(&b));
+		if (rc == 0 && frame_is_overtaken(f))
+			rc = -ESTALE;
+		if (rc == 0)
+			rc = io_pwrite(f->io, to + done, buf_view(&b));
+	}
+	buf_free(&b);
+	return rc;
+}
+
 int frame_copy_chunk(struct frame *f, uint32_t n, struct frame_place *p)
 {
 	struct stored from;
@@ -110,7 +127,7 @@ int frame_copy_chunk(struct frame *f, uint32_t n, struct frame_place *p)
 	to.at = p->at;
 	to.room = p->len;
 	p->sum = from.sum;
-	TRY(stored_copy(&from, to.io, to.at, p->len));
+	TRY(frame_copy_bytes(f, from.at, to.at, p->len));
 	return verify_stored(f, &to, &len);
 }
 

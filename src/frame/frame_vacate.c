@@ -119,7 +119,7 @@ static int move_chunk(struct frame *f, uint32_t n, uint64_t *budget)
 	*budget -= len;
 	TRY(give_sum(f, n, &st, len));
 	TRY(space_take(&f->space, len, &to));
-	int rc = stored_copy(&st, f->io, to, len);
+	int rc = frame_copy_bytes(f, st.at, to, len);
 	if (rc == 0 && !numbers_set(&f->index, n, to - base))
 		rc = -ENOMEM;
 	if (rc < 0)

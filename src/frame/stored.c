@@ -220,20 +220,6 @@ int stored_length(const struct stored *st, uint32_t *len)
 	return *len <= st->room ? 0 : CORRUPT("chunk ends past its room", *len);
 }
 
-int stored_copy(const struct stored *st, struct io *to, uint64_t at, uint32_t len)
-{
-	struct buf b = {0};
-	int rc = buf_reserve(&b, min_u64(len, IO_STEP));
-	for (uint32_t done = 0; rc == 0 && done < len; done += (uint32_t)b.n) {
-		b.n = min_u64(len - done, IO_STEP);
-		rc = io_pread(st->io, st->at + done, buf_span(&b));
-		if (rc == 0)
-			rc = io_pwrite(to, at + done, buf_view(&b));
-	}
-	buf_free(&b);
-	return rc;
-}
-
 int stored_check(const struct stored *st, uint32_t len)
 {
 	uint64_t hash;

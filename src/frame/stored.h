@@ -57,9 +57,6 @@ NODISCARD int stored_read_part(const struct stored *st, const struct chunk *c,
 /* The stored length of the chunk by its header, checked against `room`. Nothing else is checked. */
 NODISCARD int stored_length(const struct stored *st, uint32_t *len);
 
-/* Copies the first `len` bytes of the chunk to offset `at` of another file, piece by piece. */
-NODISCARD int stored_copy(const struct stored *st, struct io *to, uint64_t at, uint32_t len);
-
 /* Compares the hash of all `len` bytes with st->sum, which must be of the whole chunk. */
 NODISCARD int stored_check(const struct stored *st, uint32_t len);
 

@@ -337,6 +337,32 @@ def write_without_slack(m, data):
     raise AssertionError("each root has slack")
 
 
+def test_chunks_that_were_moved_while_another_program_had_the_lock(mount):
+    """Nobody has written through the mount since: what another program writes then is shown."""
+    m = mount("chunksize=64K,commit=1,intent=0,entry_timeout=0,attr_timeout=0")
+    path, size = m.mnt / "f", 4 << 20
+    path.write_bytes(theirs := blob(1, size, "noise"))
+    frame = m.stored("f").read_bytes()
+    path.write_bytes(blob(2, size, "noise"))
+    lock = os.open(f"{m.stored('f')}.b2lock", os.O_RDWR | os.O_CREAT)
+    os.pwrite(lock, bytes(16), 0)
+
+    with open(path, "rb") as reader:
+        write_at(path, 0, bytes(size * 3 // 4))
+        before = m.stored("f").stat().st_blocks
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        wait_until(lambda: m.stored("f").stat().st_blocks < before, 20, "the gaps to be found")
+        time.sleep(2)  # for the chunks, and a commit
+        fcntl.flock(lock, fcntl.LOCK_UN)
+        put_frame(m.stored("f"), frame)
+        assert path.read_bytes() == theirs
+        os.fsync(reader)
+    os.close(lock)
+    m.remount()
+    assert path.read_bytes() == theirs
+    assert m.stored("f").read_bytes() == frame
+
+
 @pytest.mark.parametrize("maker", ["mount", "library"])
 def test_a_chunk_replaced_by_one_of_the_same_size(mount, blosc2, codec_tool, maker):
     """The frame keeps all its lengths, and of a root of the library nothing tells."""

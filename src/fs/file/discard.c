@@ -73,7 +73,7 @@ void file_discard(struct file *f)
 	leave_sealed(f);
 }
 
-/* The gate is held alone, and nothing is FLUSHING, as the file is on no list. */
+/* The gate is held alone, and nothing is FLUSHING, as no application has changed anything. */
 static void discard_gated(struct file *f)
 {
 	pthread_mutex_lock(&f->inode->lock);
@@ -86,6 +86,14 @@ static void discard_gated(struct file *f)
 	pthread_mutex_unlock(&f->inode->lock);
 }
 
+void file_take_back_gated(struct file *f, bool theirs)
+{
+	if (!theirs)
+		times_committed(f->inode, f->fd); /* our writes changed the mtime */
+	times_release(f->inode, f->fd);
+	discard_gated(f);
+}
+
 void file_take_back(struct file *f, bool theirs)
 {
 	file_enter_alone(f);
@@ -93,12 +101,10 @@ void file_take_back(struct file *f, bool theirs)
 	/* Only what an application has changed is on the list of files to commit. */
 	bool ours = changed && uncommitted_is_idle(f);
 	pthread_rwlock_unlock(&f->lock);
-	if (ours && !theirs)
-		times_committed(f->inode, f->fd); /* our writes changed the mtime */
-	if (ours || !changed)
-		times_release(f->inode, f->fd);
 	if (ours)
-		discard_gated(f);
+		file_take_back_gated(f, theirs);
+	else if (!changed)
+		times_release(f->inode, f->fd);
 	pthread_rwlock_unlock(&f->gate);
 }
 

@@ -16,6 +16,9 @@ void file_discard(struct file *f);
  */
 void file_take_back(struct file *f, bool theirs);
 
+/* The same for any chunks that we have moved or replaced by ourselves. The gate is held alone. */
+void file_take_back_gated(struct file *f, bool theirs);
+
 /*
  * Gives up what a failing disk has left in memory, so that the file is as of its last commit; logs
  * that if the file has a name. For the last user of a file, about to close it. False, with nothing

@@ -2,6 +2,7 @@
 
 #include "fs/dirty/flush.h"
 #include "fs/file/commit.h"
+#include "fs/file/discard.h"
 #include "fs/file/drain.h"
 #include "fs/file/intent_log.h"
 #include "fs/file/loss.h"
@@ -114,6 +115,47 @@ static int sync_gated(struct file *f, enum durability how)
 	return 0;
 }
 
+static void set_wary(struct file *f, bool wary)
+{
+	pthread_rwlock_wrlock(&f->lock);
+	frame_set_wary(f->frame, wary);
+	pthread_rwlock_unlock(&f->lock);
+}
+
+/* True: what a compaction with that result has met is another program's change. */
+static bool is_theirs(struct file *f, int rc)
+{
+	return rc == -ESTALE || file_is_overtaken(f);
+}
+
+/* Ends a compaction that has left no changes. */
+static void settle_compact(struct file *f, int rc)
+{
+	/* Punching gaps, after the last commit, has changed the times once more. */
+	(void)file_put_caps_back(f);
+	if (is_theirs(f, rc))
+		times_release(f->inode, f->fd);
+	else
+		times_committed(f->inode, f->fd);
+}
+
+/*
+ * Nothing of an application waits. Another program that writes the file meanwhile, even without
+ * locks, must not find chunks of ours among its own, nor our root in place of its own. What could
+ * not be committed is given up: as long as it waits, the file is not read anew.
+ */
+static int compact_idle(struct file *f)
+{
+	set_wary(f, true);
+	int rc = file_compact_gated(f);
+	set_wary(f, false);
+	if (!file_changed(f))
+		settle_compact(f, rc);
+	else if (rc < 0)
+		file_take_back_gated(f, is_theirs(f, rc));
+	return rc;
+}
+
 static int compact(struct file *f)
 {
 	int rc = 0;
@@ -121,16 +163,12 @@ static int compact(struct file *f)
 	/* Compacting commits nothing that is DIRTY, but a small file is committed as a whole. */
 	if (file_size(f) <= FLUSH_WHOLE && file_changed(f))
 		rc = sync_gated(f, COMMIT_LATER);
+	if (rc >= 0 && !file_changed(f) && !file_in_log(f))
+		return compact_idle(f);
 	if (rc >= 0)
 		rc = file_compact_gated(f);
-	if (file_changed(f))
-		return rc;
-	/* Punching gaps, after the last commit, has changed the times once more. */
-	(void)file_put_caps_back(f);
-	if (rc == -ESTALE || file_is_overtaken(f)) /* the change is another program's */
-		times_release(f->inode, f->fd);
-	else
-		times_committed(f->inode, f->fd);
+	if (!file_changed(f))
+		settle_compact(f, rc);
 	return rc;
 }
 
