@@ -1,15 +1,17 @@
 /*
  * A frame that other programs change too: by replacing, cutting or lengthening the backing file, or
- * as users of the reference library with its locking on (sidecar.h). What shows that one did is in
- * DESIGN.md ("Other programs in the backing directory"). From then on the open file is one of
- * these:
+ * as users of the reference library with its locking on (sidecar.h). DESIGN.md says what shows that
+ * one did ("Other programs in the backing directory"). From then on the open file is one of these:
  *
  *   overtaken    nobody has noticed it yet                               file_is_overtaken
  *   reloaded     it had no changes of ours, and has read the new frame   file_reload_*
- *   refused      it has changes: nothing is stored or committed          file_enter_*: -ESTALE
+ *   refused      it has changes, and there is a sidecar: nothing is      file_enter_*: -ESTALE
+ *                stored or committed
  *   detached     it had none, and only goes on reading; a lookup of the  file_detach
  *                name gets another inode
  *   left behind  detached, and owes a sync or a header to the old frame  file_is_left_behind
+ *
+ * Without a sidecar, a file with changes goes on: its commit replaces the other program's root.
  */
 #ifndef FS_FILE_SHARE_H
 #define FS_FILE_SHARE_H
