@@ -65,7 +65,7 @@ static void tell_lost(struct file *f, uint32_t n, int rc)
 
 /*
  * Makes the chunk clean, or DIRTY again if it could not be stored: then it returns why. 0 also if
- * it is lost, since the bytes below its pages cannot be read.
+ * it is outdated (dirty.h), or lost, since the bytes below its pages cannot be read.
  */
 static int land(struct file *f, struct dirty_chunk *c, const struct outcome *o)
 {
