@@ -368,6 +368,21 @@ def test_a_bad_frame_is_logged_once_for_many_reads(bad):
     )
 
 
+def test_the_log_says_in_which_directory(bad):
+    """Files in many directories may have one name. Of a path that is too long the end is left."""
+    raw = bytearray(bad.original)
+    first, end = layout(raw)["chunks"]
+    raw[(first + end) // 2] ^= 0xFF
+    long = "d" * 200
+    for where in "one/two", "/".join([long] * 7):
+        (bad.mnt / where).mkdir(parents=True)
+        (bad.backing / where / "bad.b2frame").write_bytes(raw)
+        assert error_of((bad.mnt / where / "bad").read_bytes) == "EIO"
+    assert "error: one/two/bad.b2frame: read: " in bad.log_text()
+    assert f"error: .../{'/'.join([long] * 5)}/bad.b2frame: read: " in bad.log_text()
+    assert f"{long}/{'/'.join([long] * 5)}" not in bad.log_text()
+
+
 def test_a_close_after_a_refused_write_names_the_damage(bad):
     """The write is refused in another thread, whose note the close does not have."""
     raw = bytearray(bad.original)

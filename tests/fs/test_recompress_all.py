@@ -148,7 +148,8 @@ def test_what_it_does_not_reach_is_said(mount):
         (where / "f").write_bytes(blob(13, 300_000, "text"))
     m.unmount()
     got = attempt(DAEMON, "--recompress", m.backing)
-    assert got.returncode == 1 and "not looked at: too many directories" in got.stderr, got
+    shown = "/".join("abcd" * 16 + "a")
+    assert got.returncode == 1 and f": {shown}: not looked at: too many" in got.stderr, got
     assert TOTALS.fullmatch(got.stdout)[1] == "1"
 
 
@@ -166,7 +167,8 @@ def test_a_listing_that_breaks_off_is_said(mount, work):
         got = attempt(*run)
         if not fault.came():
             break
-        assert got.returncode == 1 and "not looked at: Input/output error" in got.stderr, (n, got)
+        said = f"warning: {m.backing}: not looked at: Input/output error\n"
+        assert got.returncode == 1 and said in got.stderr, (n, got)
     assert n > 4 and not fault.came() and got.returncode == 0
 
 
@@ -224,18 +226,21 @@ def test_not_beside_a_daemon(mount, work):
 def test_what_it_says_of_damage(mount):
     """The file stays as it is, and the others are done."""
     m = mount(OPTIONS)
-    for name in "ab":
+    (m.mnt / "d" / "e").mkdir(parents=True)
+    for name in "d/a", "d/e/b":
         (m.mnt / name).write_bytes(blob(12, 500_000, "text"))
     m.unmount()
-    with open(m.stored("a"), "r+b") as f:
+    a, b = m.stored("d/a"), m.stored("d/e/b")
+    with open(a, "r+b") as f:
         f.seek(60_000)
         f.write(b"damage")
-    before = m.stored("a").read_bytes()
+    before = a.read_bytes()
     got = attempt(DAEMON, "--recompress", m.backing)
-    assert got.returncode == 1 and "a.b2frame: not recompressed: " in got.stderr, got
+    assert got.returncode == 1 and ": d/a.b2frame: not recompressed: " in got.stderr, got
+    assert ": d/e/b.b2frame: " in got.stderr, got
     assert TOTALS.fullmatch(got.stdout)[1] == "2"
-    assert m.stored("a").read_bytes()[60_000:60_006] == b"damage"
-    assert used(m.stored("b")) < 0.95 * len(before)
+    assert a.read_bytes()[60_000:60_006] == b"damage"
+    assert used(b) < 0.95 * len(before)
 
 
 @pytest.mark.parametrize(

@@ -107,19 +107,21 @@ static bool is_temporary(int rc)
 	return rc == -EAGAIN || rc == -ESTALE || err_is_full(rc) || rc == -ENOMEM || rc == -EMFILE;
 }
 
-static void tell_failure(const struct recompress_search *s, const struct entry *e, int rc)
+static void tell_failure(const struct recompress_search *s, const char *name, int rc)
 {
 	char text[ERR_TEXT_MAX];
 	bool used = rc == -ESTALE || rc == -EAGAIN;
 	const char *why = used ? "another program uses it" : err_text(rc, text);
 
 	if (rc == -EBADMSG || rc == -EIO || (s->totals && rc != -EPERM))
-		log_warn("%s: not recompressed: %s", e->backing, why);
+		log_warn("%s: not recompressed: %s", name, why);
 	else
-		log_debug("%s: not recompressed: %s", e->backing, why);
+		log_debug("%s: not recompressed: %s", name, why);
 }
 
-static void count(struct recompress_totals *t, int dir, const struct entry *e, int rc)
+/* `name`: its name for the log, here and above. */
+static void count(struct recompress_totals *t, int dir, const struct entry *e, const char *name,
+		  int rc)
 {
 	struct stat now;
 
@@ -131,16 +133,18 @@ static void count(struct recompress_totals *t, int dir, const struct entry *e, i
 	t->before += before;
 	t->after += after;
 	if (after < before)
-		log_info("%s: %" PRIu64 " -> %" PRIu64, e->backing, before, after);
+		log_info("%s: %" PRIu64 " -> %" PRIu64, name, before, after);
 }
 
 /* False, here and below: `wait` has ended the search. */
 static bool work_until_done(struct recompress_search *s, int dir, struct inode *n,
 			    const struct entry *e)
 {
+	char name[INODE_LOG_NAME_MAX];
 	uint32_t next = 0;
 	int rc = 0;
 
+	inode_log_name(s->fs->inodes, n, name);
 	while (rc == 0) {
 		if (!s->wait(s->ctx))
 			return false;
@@ -149,9 +153,9 @@ static bool work_until_done(struct recompress_search *s, int dir, struct inode *
 	if (rc < 0 && !is_temporary(rc))
 		known_note(&s->known, &e->st);
 	if (rc < 0)
-		tell_failure(s, e, rc);
+		tell_failure(s, name, rc);
 	if (s->totals)
-		count(s->totals, dir, e, rc);
+		count(s->totals, dir, e, name, rc);
 	return true;
 }
 
@@ -175,16 +179,26 @@ static struct inode *enter(struct recompress_search *s, const struct folder *in,
 	return NULL;
 }
 
-/* Where all files are asked for, none is left out without a word. */
-static void tell_unseen(struct recompress_search *s, const char *name, const char *why)
+/*
+ * Where all files are asked for, none is left out without a word. `name`: in that directory; "":
+ * the directory itself.
+ */
+static void tell_unseen(struct recompress_search *s, const struct folder *in, const char *name,
+			const char *why)
 {
+	char above[INODE_LOG_NAME_MAX] = "";
+
 	if (!s->totals)
 		return;
-	log_warn("%s: not looked at: %s", name, why);
+	if (in->depth)
+		inode_log_name(s->fs->inodes, in->inode, above);
+	else if (!*name)
+		name = s->fs->opt.backing;
+	log_warn("%s%s%s: not looked at: %s", above, *above && *name ? "/" : "", name, why);
 	s->totals->failed++;
 }
 
-static bool look_in(struct recompress_search *s, const struct folder *in, const char *name);
+static bool look_in(struct recompress_search *s, const struct folder *in);
 
 static bool look_below(struct recompress_search *s, const struct folder *in, struct entry *e)
 {
@@ -192,17 +206,17 @@ static bool look_below(struct recompress_search *s, const struct folder *in, str
 	bool go_on = true;
 
 	if (below.depth > DEPTH_MOST) {
-		tell_unseen(s, e->backing, "too many directories above it");
+		tell_unseen(s, in, e->backing, "too many directories above it");
 		return true;
 	}
 	below.fd = openat(in->fd, e->backing, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (below.fd < 0) {
-		tell_unseen(s, e->backing, strerror(errno));
+		tell_unseen(s, in, e->backing, strerror(errno));
 		return true;
 	}
 	below.inode = enter(s, in, e);
 	if (below.inode) {
-		go_on = look_in(s, &below, e->backing);
+		go_on = look_in(s, &below);
 		inode_put(s->fs->inodes, below.inode, 1);
 	}
 	close(below.fd);
@@ -238,7 +252,7 @@ static bool look_at(struct recompress_search *s, const struct folder *in, const 
 	int rc = entry_show(&finder, in->fd, name, &e);
 	if (rc < 0) {
 		if (rc != -ENOENT) /* else it is hidden, or gone meanwhile */
-			tell_unseen(s, name, err_text(rc, text));
+			tell_unseen(s, in, name, err_text(rc, text));
 		return true;
 	}
 	bool go_on = true;
@@ -253,7 +267,7 @@ static bool look_at(struct recompress_search *s, const struct folder *in, const 
 	return go_on;
 }
 
-static bool look_in(struct recompress_search *s, const struct folder *in, const char *name)
+static bool look_in(struct recompress_search *s, const struct folder *in)
 {
 	struct dirent *d;
 	size_t stem;
@@ -261,7 +275,7 @@ static bool look_in(struct recompress_search *s, const struct folder *in, const 
 
 	DIR *list = fd_opendir(in->fd, ".");
 	if (!list) {
-		tell_unseen(s, name, strerror(errno));
+		tell_unseen(s, in, "", strerror(errno));
 		return true;
 	}
 	while (go_on && (errno = 0, d = readdir(list))) {
@@ -272,7 +286,7 @@ static bool look_in(struct recompress_search *s, const struct folder *in, const 
 			go_on = look_at(s, in, d->d_name);
 	}
 	if (go_on && errno)
-		tell_unseen(s, name, strerror(errno));
+		tell_unseen(s, in, "", strerror(errno));
 	closedir(list);
 	return go_on;
 }
@@ -282,5 +296,5 @@ bool recompress_search(struct recompress_search *s)
 	struct fs *fs = s->fs;
 	struct folder root = {inodes_root(fs->inodes), fs->backing.root, 0};
 
-	return look_in(s, &root, fs->opt.backing);
+	return look_in(s, &root);
 }

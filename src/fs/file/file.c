@@ -11,7 +11,7 @@
 
 void file_log_err(const struct file *f, const char *fmt, ...)
 {
-	char name[NAME_MAX + 1], text[512];
+	char name[INODE_LOG_NAME_MAX], text[512];
 	va_list ap;
 
 	va_start(ap, fmt);

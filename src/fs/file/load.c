@@ -29,7 +29,7 @@ static int load_sparse(struct file *f)
 /* Under n->lock, or with the file open. */
 static void tell_torn(struct file *f)
 {
-	char name[NAME_MAX + 1];
+	char name[INODE_LOG_NAME_MAX];
 
 	if (!frame_went_back(f->frame) || f->inode->told.torn)
 		return;

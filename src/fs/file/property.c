@@ -146,7 +146,7 @@ static int may_change(struct file *f, const struct property_change *x, const str
 
 int property_change(struct fs *fs, struct inode *n, const struct property_change *x)
 {
-	char who[NAME_MAX + 1];
+	char who[INODE_LOG_NAME_MAX];
 	struct wish wish;
 	struct file *f;
 

@@ -327,8 +327,13 @@ unsigned inodes_nameless(const struct inodes *t, uint64_t *when);
 /* The newest backing name of the inode, with its suffix; "" if it has none, as the root has. */
 void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1]);
 
-/* The same for log lines, with "(deleted file)" or "(root directory)" in place of "". */
-void inode_log_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1]);
+/*
+ * For log lines: the newest name, and those of the directories above, from the backing directory
+ * on ("a/b/x.b2frame"); "(deleted file)" or "(root directory)" in place of "". Of a path that is
+ * too long the end is left, after ".../".
+ */
+#define INODE_LOG_NAME_MAX 1024
+void inode_log_name(struct inodes *t, struct inode *n, char out[static INODE_LOG_NAME_MAX]);
 
 /* True: more than `most` directories are above its newest name, counting the root of the mount. */
 bool inode_is_deeper(struct inodes *t, const struct inode *n, unsigned most);

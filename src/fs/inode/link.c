@@ -171,9 +171,33 @@ void inode_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1]
 	pthread_mutex_unlock(&t->lock);
 }
 
-void inode_log_name(struct inodes *t, struct inode *n, char out[static NAME_MAX + 1])
+/* Puts text in front of what begins at out[at]. Returns where it begins now. */
+static size_t put_before(char *out, size_t at, const char *text, size_t len)
 {
-	inode_name(t, n, out);
+	memcpy(out + at - len, text, len);
+	return at - len;
+}
+
+void inode_log_name(struct inodes *t, struct inode *n, char out[static INODE_LOG_NAME_MAX])
+{
+	size_t at = INODE_LOG_NAME_MAX - 1; /* the path grows towards the front */
+	const struct inode *top = n;
+
+	out[at] = 0;
+	pthread_mutex_lock(&t->lock);
+	for (; top->links; top = top->links->parent) {
+		const char *name = top->links->backing;
+		size_t len = strlen(name);
+		if (len + sizeof ".../" > at) {
+			at = put_before(out, at, ".../", 4);
+			break;
+		}
+		if (out[at])
+			out[--at] = '/';
+		at = put_before(out, at, name, len);
+	}
+	pthread_mutex_unlock(&t->lock);
+	memmove(out, out + at, INODE_LOG_NAME_MAX - at);
 	if (!out[0])
 		strcpy(out, n == t->root ? "(root directory)" : "(deleted file)");
 }

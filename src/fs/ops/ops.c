@@ -53,7 +53,7 @@ void ops_tell_limit(int rc)
 
 void ops_log(struct fs *fs, struct inode *n, const char *what, int rc)
 {
-	char name[NAME_MAX + 1], text[ERR_TEXT_MAX];
+	char name[INODE_LOG_NAME_MAX], text[ERR_TEXT_MAX];
 
 	/* Errors of the application: a length beyond the limit, missing permissions. */
 	if (rc == -EFBIG || rc == -EROFS || rc == -EACCES)
