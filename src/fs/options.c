@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/log.h"
+#include "base/nearest.h"
 #include "base/pool.h"
 #include "fs/large.h"
 
@@ -53,7 +54,8 @@ static const struct option_row rows[] = {
 #undef OPT
 };
 
-#define NROWS (sizeof rows / sizeof *rows)
+#define COUNT(list) (sizeof(list) / sizeof *(list))
+#define NROWS COUNT(rows)
 
 /*
  * Words of fstab and mount(8) that mean nothing to a file system, and those that the kernel shows
@@ -74,6 +76,13 @@ static const char *const passed_on[] = {
 	"fsname=", "subtype=", "context=", "fscontext=", "defcontext=", "rootcontext=",
 };
 
+/* What other file systems call an option of ours. */
+static const struct {
+	const char *word, *meant;
+} elsewhere[] = {
+	{"compress", "codec"}, {"compression", "codec"}, {"threads", "workers"},
+};
+
 static int refuse(struct parse *p, const char *what, const char *word, const char *reason)
 {
 	return option_refuse(&p->why, what, word, reason);
@@ -90,7 +99,7 @@ static bool in_list(const char *word, const char *const *list, size_t n)
 	return false;
 }
 
-#define IN_LIST(word, list) in_list((word), (list), sizeof(list) / sizeof *(list))
+#define IN_LIST(word, list) in_list((word), (list), COUNT(list))
 
 /*
  * libfuse takes the character after a backslash literally, so a trailing one would swallow the
@@ -106,6 +115,25 @@ static int pass_on(struct parse *p, const char *word)
 		TRY(buf_append(&p->mount, view_of(word, 1)));
 	}
 	return 0;
+}
+
+/* Refuses a word that is unknown. */
+static int refuse_unknown(struct parse *p, const char *word)
+{
+	struct nearest near = nearest_to(view_of(word, strcspn(word, "=")));
+	char text[64] = "see --help";
+
+	for (size_t i = 0; i < COUNT(elsewhere); i++)
+		nearest_offer(&near, elsewhere[i].word, elsewhere[i].meant);
+	for (size_t i = 0; i < SETTINGS_ROWS; i++)
+		nearest_offer(&near, settings_rows[i].name, settings_rows[i].name);
+	for (size_t i = 0; i < NROWS; i++)
+		nearest_offer(&near, rows[i].name, rows[i].name);
+	for (size_t i = 0; i < COUNT(passed_on); i++)
+		nearest_offer(&near, passed_on[i], passed_on[i]);
+	if (near.meant)
+		snprintf(text, sizeof text, "did you mean '%s'?", near.meant);
+	return refuse(p, "unknown option", word, text);
 }
 
 static int parse_mount_word(struct parse *p, const char *word)
@@ -124,7 +152,7 @@ static int parse_mount_word(struct parse *p, const char *word)
 		p->o.read_only = word[1] == 'o';
 	if (IN_LIST(word, passed_on))
 		return pass_on(p, word);
-	return refuse(p, "unknown option", word, "see --help");
+	return refuse_unknown(p, word);
 }
 
 static int parse_word(struct parse *p, char *word)
@@ -329,7 +357,8 @@ static int refuse_argument(struct parse *p, const char *word)
 		return refuse(p, "argument", letter, "unknown; see --help");
 	bool dashes = strncmp(word, "--", 2) == 0;
 	struct view name = dashes ? view_of(word + 2, strcspn(word + 2, "=")) : view_of("", 0);
-	if (option_find(settings_rows, SETTINGS_ROWS, name) || option_find(rows, NROWS, name))
+	if (option_find(settings_rows, SETTINGS_ROWS, name) || option_find(rows, NROWS, name) ||
+	    (dashes && IN_LIST(word + 2, passed_on)))
 		return refuse(p, "argument", word, "options of a mount follow -o, without dashes");
 	return refuse(p, "argument", word, "unknown; see --help");
 }

@@ -176,6 +176,47 @@ def test_what_could_be_said_instead_of_a_bad_value(dirs, option, instead):
 
 
 @pytest.mark.parametrize(
+    "typed, meant",
+    [
+        ("comit=5", "commit"),
+        ("levle=3", "level"),
+        ("chunk_size=64K", "chunksize"),
+        ("compress=zstd:3", "codec"),
+        ("compresion=zstd", "codec"),
+        ("allow-other", "allow_other"),
+        (" level=3", "level"),
+        ("RO", "ro"),
+        ("uid=1000", None),
+        ("x" * 31, None),
+        ("x" * 32, None),
+        ("level" * 2000, None),
+    ],
+    ids=lambda v: str(v)[:16],
+)
+def test_a_mistyped_option_is_told_the_one_that_was_meant(dirs, typed, meant):
+    said = f": did you mean '{meant}'?" if meant else ": see --help"
+    one_line_refusal(attempt(DAEMON, *dirs, "-o", f"cache=8M,{typed}"), said)
+
+
+@pytest.mark.parametrize(
+    "words, meant",
+    [
+        (["extrct"], "extract"),
+        (["Verify", "x"], "verify"),
+        (["help", "stats"], "stat"),
+        (["decompress", "x"], "extract"),
+        (["recompress", "x"], "cframefs --recompress"),
+        (["extract", "--salvge", "x"], "--salvage"),
+        (["compress", "x", "--codc=lz4", "y"], "--codec"),
+    ],
+    ids=str,
+)
+def test_a_mistyped_command_is_told_the_one_that_was_meant(words, meant):
+    got = attempt(CFRAME, *words)
+    assert got.returncode == 1 and got.stderr.endswith(f"; did you mean '{meant}'?\n"), got
+
+
+@pytest.mark.parametrize(
     "option, why",
     [
         ("tune={}", "is none of balanced"),
@@ -203,7 +244,7 @@ def test_missing_arguments_and_directories(dirs, work):
     one_line_refusal(attempt(DAEMON, backing, mnt, "--bogus"), "bogus': unknown; see --help")
     for words in (["-xf", backing, mnt], [backing, "-fx", mnt], ["--help", "-xf"]):
         one_line_refusal(attempt(DAEMON, *words), "argument '-x': unknown; see --help")
-    for word in ("--codec=lz4", "--cache"):
+    for word in ("--codec=lz4", "--cache", "--ro", "--fsname=x"):
         one_line_refusal(
             attempt(DAEMON, word, backing, mnt), f"'{word}': options of a mount follow -o"
         )

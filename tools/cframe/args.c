@@ -1,6 +1,8 @@
 #include "args.h"
 #include "say.h"
 
+#include "base/nearest.h"
+
 #include <stdbool.h>
 #include <string.h>
 
@@ -37,6 +39,27 @@ static bool is_ambiguous(const char *word, const struct option *names)
 	return n > 1;
 }
 
+/* NULL: it is not near to any long name. */
+static const char *meant_by(const char *word, const struct option *names)
+{
+	if (strncmp(word, "--", 2) != 0)
+		return NULL;
+	struct nearest near = nearest_to(view_of(word + 2, strcspn(word + 2, "=")));
+	for (; names->name; names++)
+		nearest_offer(&near, names->name, names->name);
+	return near.meant;
+}
+
+static void tell_unknown(const char *command, const char *word, const struct option *names)
+{
+	const char *meant = meant_by(word, names);
+
+	if (meant)
+		tool_say("option '%s': unknown; did you mean '--%s'?", word, meant);
+	else
+		tool_say("option '%s': unknown; see cframe %s --help", word, command);
+}
+
 int args_next(int argc, char **argv, const char *letters, const struct option *names)
 {
 	static const struct option none[] = {{0}};
@@ -48,13 +71,16 @@ int args_next(int argc, char **argv, const char *letters, const struct option *n
 	if (got != ':' && got != '?')
 		return got;
 	const char *word = refused(argv, names, text);
-	const char *why = "unknown";
+	const char *why = NULL;
 	if (got == ':')
 		why = "needs a value";
 	else if (optopt && has_val(names, optopt))
 		why = "takes no value";
 	else if (!optopt && is_ambiguous(word, names))
 		why = "is ambiguous";
-	tool_say("option '%s': %s; see cframe %s --help", word, why, argv[0]);
+	if (why)
+		tool_say("option '%s': %s; see cframe %s --help", word, why, argv[0]);
+	else
+		tell_unknown(argv[0], word, names);
 	return ARGS_WRONG;
 }

@@ -3,6 +3,7 @@
 #include "say.h"
 
 #include "base/fd.h"
+#include "base/nearest.h"
 #include "frame/durable.h"
 
 #include <errno.h>
@@ -112,9 +113,26 @@ static bool is_said(void)
 	return said;
 }
 
+/* What other programs call a command, and what cframefs does. */
+static const struct {
+	const char *word, *meant;
+} elsewhere[] = {
+	{"decompress", "extract"}, {"uncompress", "extract"}, {"list", "ls"},
+	{"check", "verify"}, {"mount", "cframefs"}, {"recompress", "cframefs --recompress"},
+};
+
 static int no_command(const char *word)
 {
-	tool_say("no command is called '%s'; see cframe --help", word);
+	struct nearest near = nearest_to(view_of(word, strlen(word)));
+
+	for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++)
+		nearest_offer(&near, elsewhere[i].word, elsewhere[i].meant);
+	for (size_t i = 0; i < NSUBCOMMANDS; i++)
+		nearest_offer(&near, subcommands[i].name, subcommands[i].name);
+	if (near.meant)
+		tool_say("no command is called '%s'; did you mean '%s'?", word, near.meant);
+	else
+		tool_say("no command is called '%s'; see cframe --help", word);
 	return 1;
 }
 
