@@ -45,7 +45,8 @@ static int lock_backing(struct fs *fs)
 		log_err("backing directory '%s': %s has %s mounted %s '%s'", fs->opt.backing, who,
 			h.has, h.elsewhere ? "on another machine," : "at", h.at);
 	else if (rc == -EBUSY || rc == -EINTR)
-		log_err("backing directory '%s': %s uses %s%s", fs->opt.backing, who, h.has,
+		log_err("backing directory '%s': %s%s uses %s%s", fs->opt.backing, who,
+			h.process, h.has,
 			rc == -EINTR ? "; a signal has ended the wait for that" : "");
 	return rc == -EINTR ? -EBUSY : rc;
 }

@@ -19,3 +19,16 @@ uint64_t process_bits(pid_t pid, const char *name)
 		fclose(in);
 	return bits;
 }
+
+bool process_is_named(pid_t pid, const char *program)
+{
+	char line[64], name[64] = "";
+
+	snprintf(line, sizeof line, "/proc/%d/comm", (int)pid);
+	FILE *in = fopen(line, "re");
+	if (in && fgets(name, sizeof name, in))
+		name[strcspn(name, "\n")] = 0;
+	if (in)
+		fclose(in);
+	return strcmp(name, program) == 0;
+}

@@ -233,12 +233,12 @@ def test_a_backing_directory_that_is_about_to_be_free(mount, work):
         umount(work / "second")
 
 
-def start_second(m, work):
+def start_second(m, work, *options):
     """Another daemon of the same directory, that has said that it waits for the first."""
     (work / "second").mkdir()
     said = work / "second.log"
     with open(said, "wb") as log:
-        second = subprocess.Popen([DAEMON, m.backing, work / "second"], stderr=log)
+        second = subprocess.Popen([DAEMON, m.backing, work / "second", *options], stderr=log)
     wait_until(
         lambda: second.poll() is not None or "waiting for another" in said.read_text(),
         30,
@@ -246,6 +246,21 @@ def start_second(m, work):
     )
     assert second.poll() is None, said.read_text()
     return second
+
+
+def test_a_process_without_a_mount_is_named(mount, work):
+    """After a lazy unmount nothing else tells what has the directory."""
+    m = mount()
+    with open(m.mnt / "f", "wb"):
+        assert umount(m.mnt, "-l").returncode == 0
+        second = start_second(m, work, "-f")
+        second.send_signal(signal.SIGINT)
+        assert second.wait(30) == 1
+    said = (work / "second.log").read_text()
+    who = rf"another cframefs \(process {m.proc.pid}\)"
+    assert re.search(rf"waiting for {who} to finish .*\n.* {who} uses it; a signal", said), said
+    m.proc.send_signal(signal.SIGTERM)
+    m.wait()
 
 
 def assert_goes_on(second, work):

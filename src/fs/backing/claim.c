@@ -104,17 +104,21 @@ void claim_tell_unmounted(const struct backing *b)
 /* The signals of stopper_signals. */
 #define ENDING_SIGNALS (1ull << (SIGTERM - 1) | 1ull << (SIGINT - 1) | 1ull << (SIGHUP - 1))
 
+/* 0: no process is marked. `base`: 0: the daemon of the directory; BELOW: one below. */
+static pid_t find_process(int fd, off_t base)
+{
+	off_t at;
+	return find_mark(fd, base + PROCESS, PROCESS, &at) ? (pid_t)(at - base - PROCESS) : 0;
+}
+
 /*
  * True: a signal that asks a daemon to end is pending. The daemon takes it off (stopper.c) only
- * once ENDING is marked: so look for the signal first, then for the mark, to miss neither. `base`:
- * 0: the daemon of the directory; BELOW: one below.
+ * once ENDING is marked: so look for the signal first, then for the mark, to miss neither.
  */
 static bool is_asked_to_end(int fd, off_t base)
 {
-	off_t at;
-
-	return find_mark(fd, base + PROCESS, PROCESS, &at) &&
-	       process_bits((pid_t)(at - base - PROCESS), "ShdPnd:") & ENDING_SIGNALS;
+	pid_t pid = find_process(fd, base);
+	return pid && process_bits(pid, "ShdPnd:") & ENDING_SIGNALS;
 }
 
 /* Where a mount is, and its source (mounts.h). */
@@ -331,6 +335,15 @@ static enum staying judge(const struct obstacle *o, char at[static PATH_MAX])
 	return look_for_mount(o, at);
 }
 
+/* Writes " (process 123)"; "": not known, or of another namespace, where numbers mean others. */
+static void name_process(const struct obstacle *o, char out[static HOLDER_PROCESS_MAX])
+{
+	pid_t pid = o->fd < 0 ? 0 : find_process(o->fd, o->base);
+	bool seen = pid && process_is_named(pid, "cframefs");
+
+	snprintf(out, HOLDER_PROCESS_MAX, seen ? " (process %d)" : "", (int)pid);
+}
+
 #define TRIES 300
 #define PAUSE_NS (CLOCK_SECOND / 10)
 #define SAYS 10   /* tries after which the wait is logged */
@@ -354,10 +367,12 @@ int claim_take(struct backing *b, bool shared, bool (*stop)(void), struct holder
 		if (is == STAYS || (is == SEEMS_TO_STAY && i >= UNSURE))
 			return -EBUSY;
 		h->at[0] = 0;
+		name_process(&o, h->process);
 		if (stop())
 			return -EINTR;
 		if (i == SAYS)
-			log_info("waiting for another cframefs to finish with the directory");
+			log_info("waiting for another cframefs%s to finish with the directory",
+				 h->process);
 		clock_sleep(PAUSE_NS);
 	}
 	return -EBUSY;

@@ -15,10 +15,13 @@
 
 #include <limits.h>
 
+#define HOLDER_PROCESS_MAX 32
+
 /* The daemon that is in the way. */
 struct holder {
 	bool elsewhere;    /* on another machine                 */
 	char at[PATH_MAX]; /* where its mount is, or its machine; "": not known */
+	char process[HOLDER_PROCESS_MAX]; /* " (process 123)"; "": not known    */
 	const char *has;   /* for the message: "it", or the other directory that is in use */
 };
 
