@@ -9,7 +9,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from libmount import CFRAME
+from libmount import CFRAME, REPO
 from libtyped import MIB, audio_i2, image_u1, npy, records, rng, text, walk_f8
 
 # What must be picked: item size, one of these filters.
@@ -183,3 +183,11 @@ def test_cframe_tune(tmp_path):
     assert one["file"] == f'{tmp_path}/\n"\u20ac??????'
     assert one["tuned"]["pipeline"] == "zstd:1", "what a mount gives an empty file"
     assert run(tmp_path / "absent").returncode != 0 and run().returncode != 0
+
+
+def test_a_frame_is_not_what_was_meant():
+    """Its figures are those of bytes that are compressed already."""
+    frame = REPO / "tests/data/frames/text-zstd.b2frame"
+    got = subprocess.run([CFRAME, "tune", frame], capture_output=True, text=True)
+    assert got.returncode == 0 and "as tuned" in got.stdout
+    assert got.stderr.startswith(f"cframe: {frame}: is a frame, compressed already: ")

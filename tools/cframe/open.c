@@ -9,8 +9,7 @@
 
 static const uint8_t magic[] = "\xa8" "b2frame"; /* with its NUL */
 
-/* 1: it is a contiguous frame. 0: it is not. */
-static int is_frame(struct io *io)
+int tool_is_frame(struct io *io)
 {
 	uint8_t head[1 + sizeof magic];
 	uint64_t size;
@@ -62,7 +61,7 @@ int tool_open(int dir, const char *file, struct frame **frame, struct io **io)
 	}
 	struct io *opened;
 	TRY(io_file_open_take(&opened, fd));
-	int rc = is_frame(opened);
+	int rc = tool_is_frame(opened);
 	if (rc > 0)
 		return frame_open_take(frame, opened);
 	if (rc == 0)

@@ -21,6 +21,9 @@ NODISCARD int tool_open_fd(int dir, const char *file, mode_t *type);
  */
 NODISCARD int tool_open(int dir, const char *file, struct frame **frame, struct io **io);
 
+/* 1: the file begins as a contiguous frame does. 0: it does not. */
+NODISCARD int tool_is_frame(struct io *io);
+
 /* True: the directory is a sparse frame. */
 bool tool_is_sparse(const char *directory);
 

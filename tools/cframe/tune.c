@@ -301,6 +301,10 @@ static int tune_file(struct scratch *s, const char *file, bool all, cJSON *to)
 	int rc = open_plain(file, &w->io);
 	if (rc == 0)
 		rc = io_size(w->io, &w->size);
+	if (rc == 0 && tool_is_frame(w->io) > 0)
+		tool_say("%s: is a frame, compressed already: tune what a mount or cframe cat "
+			 "makes of it",
+			 file);
 	uint64_t nchunks = ceil_div(w->size, CHUNK);
 	w->step = CHUNK * (all || nchunks <= FEW ? 1 : nchunks / FEW);
 	if (rc == 0 && w->size)
