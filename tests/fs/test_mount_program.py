@@ -238,6 +238,18 @@ def test_remount_read_only_and_back(shell, dirs):
     assert got.stderr.count("\n") == 1
 
 
+def test_remount_of_what_is_not_ours(shell, dirs):
+    """Not mounted, or another file system: that stays as it is."""
+    got = shell(
+        '! mount -t fuse.cframefs -o remount,ro "$BACKING" "$MNT" || exit 1\n'
+        'mount -t tmpfs none "$MNT"; ! cframefs -o remount,ro "$BACKING" "$MNT" || exit 1\n'
+        'touch "$MNT/f"; umount "$MNT"'
+    )
+    assert got.returncode == 0, got
+    why = "is not the mount point of a cframefs"
+    assert got.stderr == f"cframefs: remount '{dirs[1]}': {why}\n" * 2
+
+
 def test_a_descriptor_that_is_mounted_already(shell):
     """With drop_privileges mount(8) mounts it itself, and then calls the helper."""
     got = shell('! mount -t fuse.cframefs "$BACKING" "$MNT" -o drop_privileges; umount "$MNT"')

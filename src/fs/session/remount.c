@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "fs/session/refuse.h"
+#include "fs/stats.h"
 
 #include <errno.h>
 #include <string.h>
@@ -12,6 +13,13 @@
 static bool is_read_only_for_good(const char *mountpoint)
 {
 	return removexattr(mountpoint, "user.cframefs.none") < 0 && errno == EROFS;
+}
+
+/* False: the kernel would change the flags of whatever is mounted there, or find nothing. */
+static bool is_ours(const char *mountpoint)
+{
+	return getxattr(mountpoint, STATS_XATTR, NULL, 0) >= 0 ||
+	       (errno != ENODATA && errno != EOPNOTSUPP);
 }
 
 int remount_set_flags(const struct options *o)
@@ -25,6 +33,9 @@ int remount_set_flags(const struct options *o)
 	unsigned long set = MS_REMOUNT;
 	char *rest = o->mount_opts, *word;
 
+	if (!is_ours(o->mountpoint))
+		return refuse_busy("remount", o->mountpoint,
+				   "is not the mount point of a cframefs");
 	while ((word = strsep(&rest, ",")))
 		for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
 			if (strcmp(word, flags[i].word) == 0)
