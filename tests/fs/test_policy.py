@@ -226,6 +226,9 @@ def test_other_names_are_refused(mount, word):
             set_on(target, f"user.cframefs.{word}", "9")
         assert error.value.errno == 1
         assert f"user.cframefs.{word}" not in os.listxattr(target)
+    said = rf": user.cframefs.{word} refused: known: pipeline, "
+    for shown in r"\(root directory\)", "d", "f.b2frame":
+        m.expect_log(shown + said)
 
 
 def test_tune_attribute(mount, blosc2):

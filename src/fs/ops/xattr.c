@@ -5,6 +5,7 @@
 #include "fs/ops/ops.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "frame/durable.h"
 #include "fs/background/recompress_file.h"
 #include "fs/file/property.h"
@@ -65,6 +66,15 @@ static bool may_not_be_set(const struct inode *n, const char *name)
 {
 	return property_may_be(n, name) || is_hidden(name) ||
 	       (n->type == S_IFDIR && strncmp(name, WISH_PREFIX, sizeof WISH_PREFIX - 1) == 0);
+}
+
+static int refuse_to_set(struct fs *fs, struct inode *n, const char *name)
+{
+	char who[INODE_LOG_NAME_MAX];
+
+	inode_log_name(fs->inodes, n, who);
+	log_info("%s: %s refused: known: pipeline, chunksize, blocksize, tune", who, name);
+	return -EPERM;
 }
 
 /* True: the attribute says how a file, or the files of a directory, are to be stored. */
@@ -146,7 +156,7 @@ void op_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *v
 		return;
 	}
 	int rc = may_not_be_set(n, name)
-			 ? -EPERM
+			 ? refuse_to_set(fs, n, name)
 			 : set_stored(req, n, name, view_of(value, size), flags);
 	fuse_reply_err(req, rc < 0 ? -rc : 0);
 }
