@@ -151,13 +151,16 @@ def test_bytes_behind_the_frame_are_ignored(work):
     [
         (["cat", "/nonexistent"], b"No such file"),
         (["cat", "/dev/null"], b"is not a regular file"),
-        (["cat", "empty"], b"no room for a chunk"),
-        (["info", "empty"], b"is not a Blosc2 frame"),
+        (["cat", "empty"], b"is not a Blosc2 frame, nor a chunk\n"),
+        (["info", "text"], b"is not a Blosc2 frame, nor a chunk\n"),
+        (["info", "short"], b"is not a Blosc2 frame; as a chunk: corrupt: no room for a chunk"),
         (["info", "/"], b"is a directory: name a file in it"),
     ],
 )
 def test_failures_are_one_line(work, args, why):
     (work / "empty").touch()
+    (work / "text").write_text("a text, and no chunk at all")
+    (work / "short").write_bytes(b"\5\1")
     path = str(work / args[1])
     done = cframe(args[0], path)
     assert done.returncode == 1 and not done.stdout

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/utf8.h"
 
 #include <cjson/cJSON.h>
@@ -95,11 +96,25 @@ const char *tool_no_frame_text(int dir, const char *file)
 					   : "is not a Blosc2 frame";
 }
 
+/* False: the file does not even begin with the version of a chunk, FORMAT.md 1.5. */
+static bool may_be_chunk(const char *file)
+{
+	uint8_t version = 0;
+	int fd = open(file, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	bool may = fd >= 0 && fd_pread(fd, 0, span_of(&version, 1)) >= 0 && version >= 1 &&
+		   version <= 5;
+	if (fd >= 0)
+		close(fd);
+	return may;
+}
+
 int tool_no_chunk(const char *file, int rc)
 {
 	char text[TOOL_TEXT_MAX];
 	if (is_contents(AT_FDCWD, file))
 		tool_say("%s: %s", file, tool_no_frame_text(AT_FDCWD, file));
+	else if (rc == -EBADMSG && !may_be_chunk(file))
+		tool_say("%s: is not a Blosc2 frame, nor a chunk", file);
 	else
 		tool_say("%s: is not a Blosc2 frame; as a chunk: %s", file, err_text(rc, text));
 	return 1;
