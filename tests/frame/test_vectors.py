@@ -152,6 +152,7 @@ def test_bytes_behind_the_frame_are_ignored(work):
         (["cat", "/nonexistent"], b"No such file"),
         (["cat", "/dev/null"], b"is not a regular file"),
         (["cat", "empty"], b"is not a Blosc2 frame, nor a chunk\n"),
+        (["info", "shown"], b"No such file or directory; its frame is "),
         (["info", "text"], b"is not a Blosc2 frame, nor a chunk\n"),
         (["info", "short"], b"is not a Blosc2 frame; as a chunk: corrupt: no room for a chunk"),
         (["info", "/"], b"is a directory: name a file in it"),
@@ -161,6 +162,7 @@ def test_failures_are_one_line(work, args, why):
     (work / "empty").touch()
     (work / "text").write_text("a text, and no chunk at all")
     (work / "short").write_bytes(b"\5\1")
+    (work / "shown.b2frame").touch()
     path = str(work / args[1])
     done = cframe(args[0], path)
     assert done.returncode == 1 and not done.stdout

@@ -6,9 +6,11 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/utf8.h"
+#include "frame/names.h"
 
 #include <cjson/cJSON.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -130,10 +132,23 @@ const char *tool_err_text(int rc, char text[static TOOL_TEXT_MAX])
 	}
 }
 
+/* True: the name is that which a mount would show. */
+static bool has_frame(const char *file)
+{
+	char path[PATH_MAX];
+	int n = snprintf(path, sizeof path, "%s" NAMES_NEW_SUFFIX, file);
+	return *file && n < (int)sizeof path && access(path, F_OK) == 0;
+}
+
 int tool_fail(const char *file, int rc)
 {
 	char text[TOOL_TEXT_MAX];
-	tool_say("%s: %s", tool_name_text(file), tool_err_text(rc, text));
+	const char *why = tool_err_text(rc, text);
+
+	if (rc == -ENOENT && has_frame(file))
+		tool_say("%s: %s; its frame is %s" NAMES_NEW_SUFFIX, file, why, file);
+	else
+		tool_say("%s: %s", tool_name_text(file), why);
 	return 1;
 }
 

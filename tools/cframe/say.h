@@ -13,7 +13,7 @@ void tool_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A name for a message: '' if it is empty, or there would be nothing to see. */
 const char *tool_name_text(const char *name);
 
-/* Prints "FILE: why" for a negative errno. */
+/* Prints "FILE: why" for a negative errno, and what the frame is called if only that exists. */
 int tool_fail(const char *file, int rc);
 
 /* The reason that tool_fail prints: a constant, or `text`. */
