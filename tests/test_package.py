@@ -32,6 +32,7 @@ def test_a_package_is_built_and_works(mount, tool, tmp_path):
     said = subprocess.run(
         [REPO / "tools/package", tmp_path], env=env, capture_output=True, text=True, check=True
     )
+    assert "should already be installed" not in said.stderr
     deb, root = said.stdout.strip(), tmp_path / "root"
     fields = subprocess.check_output(["dpkg-deb", "--field", deb], text=True)
     assert re.search(r"^Version: [0-9.]+~[0-9]{8}\.[0-9]{4}$", fields, re.M)
