@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct copy {
 	struct copy *next;
@@ -281,6 +282,8 @@ int options_set_read_only(struct options *o)
 
 const char *options_path_error(int error)
 {
+	if (error == EACCES && geteuid() == 0)
+		return "permission denied even to root: it may be in another user's FUSE mount";
 	switch (error) {
 	case ENOENT: return "there is no such directory; make it first (mkdir)";
 	case ENOTCONN: return "its daemon is gone; umount it first";

@@ -190,6 +190,18 @@ def test_a_user_is_told_what_is_not_allowed(user_shell):
     assert "cframe extract" in device and "cframe extract" in absent
 
 
+def test_root_is_told_of_what_is_closed_to_root(user_shell, dirs):
+    got = user_shell(
+        'as_user cframefs "$BACKING" "$MNT"; cframefs "$BACKING" "$MNT" || echo refused\n'
+        'cframefs "$MNT" "$WORK/roots" || echo refused; umount "$MNT"'
+    )
+    assert (got.returncode, got.stdout.split()) == (0, ["refused"] * 2), got
+    why = "permission denied even to root: it may be in another user's FUSE mount"
+    mount_point, backing = got.stderr.splitlines()
+    assert mount_point == f"cframefs: mount point '{dirs[1]}': {why}"
+    assert backing == f"cframefs: backing directory '{dirs[1]}': {why}"
+
+
 def test_a_user_is_told_of_too_few_processes(user_shell, tool):
     """From hardly any to enough: whichever thread or program cannot be started, a line says so.
     Some said nothing, and one that fusermount3 was not installed."""
