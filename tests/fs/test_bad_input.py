@@ -381,6 +381,9 @@ def test_the_log_says_in_which_directory(bad):
     assert "error: one/two/bad.b2frame: read: " in bad.log_text()
     assert f"error: .../{'/'.join([long] * 5)}/bad.b2frame: read: " in bad.log_text()
     assert f"{long}/{'/'.join([long] * 5)}" not in bad.log_text()
+    (bad.backing / "one/two/bad2.b2frame").write_bytes(b"no frame")
+    assert (bad.mnt / "one/two/bad2.b2frame").read_bytes() == b"no frame"
+    assert "warning: one/two/bad2.b2frame: shown under its own name: " in bad.log_text()
 
 
 def test_a_close_after_a_refused_write_names_the_damage(bad):

@@ -209,3 +209,25 @@ uint64_t backing_birth(int fd)
 
 	return backing_look(fd, &st, &birth) < 0 ? 0 : birth;
 }
+
+/* 0: it is not known. */
+static size_t path_of(int fd, char out[static PATH_MAX])
+{
+	char link[FD_PATH_MAX];
+
+	fd_proc_path(fd, link);
+	ssize_t n = fd < 0 ? 0 : readlink(link, out, PATH_MAX - 1);
+	out[n < 0 ? 0 : n] = 0;
+	return strlen(out);
+}
+
+void backing_log_name(const struct backing *b, int fd, const char *name, char out[static PATH_MAX])
+{
+	char root[PATH_MAX];
+	size_t above = path_of(b->root, root), n = path_of(fd, out);
+
+	if (above && strncmp(out, root, above) == 0 && out[above] == '/')
+		memmove(out, out + above + 1, n - above); /* with its NUL */
+	else
+		snprintf(out, PATH_MAX, "%s", name);
+}

@@ -10,6 +10,7 @@
 #include "base/fd.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -60,6 +61,13 @@ unsigned long backing_raise_nofile(void);
  * 10 to 25 ms.
  */
 void backing_reserve_fds(const struct backing *b, unsigned long limit);
+
+/*
+ * For log lines: the path of an entry from the backing directory on; its name, if that is not
+ * known. `fd`: a descriptor of it, or -1.
+ */
+void backing_log_name(const struct backing *b, int fd, const char *name,
+		      char out[static PATH_MAX]);
 
 /*
  * Returns an O_PATH descriptor of `name` in `dirfd`, without following a symlink, and sets *st and

@@ -315,8 +315,7 @@ static bool is_no_frame(const struct stat *st, int rc)
 static int probe_anew(struct probes *p, const struct task *t, const struct key *k,
 		      struct probed *out)
 {
-	const char *name = t->e->name;
-	char text[ERR_TEXT_MAX];
+	char name[PATH_MAX], text[ERR_TEXT_MAX];
 
 	/* Before it is read: either a later change will show, or we know that it may not. */
 	bool fresh = is_fresh(k->st);
@@ -326,8 +325,10 @@ static int probe_anew(struct probes *p, const struct task *t, const struct key *
 		rc = 0;
 	}
 	if (rc < 0 && !is_no_frame(k->st, rc)) {
-		if (!t->e->silent)
+		if (!t->e->silent) {
+			backing_log_name(t->b, t->e->fd, t->e->name, name);
 			log_err("%s: could not be read: %s", name, err_text(rc, text));
+		}
 		return rc;
 	}
 	if (rc < 0)
@@ -336,8 +337,10 @@ static int probe_anew(struct probes *p, const struct task *t, const struct key *
 	pthread_mutex_lock(&p->lock);
 	bool told = remember(k, out);
 	pthread_mutex_unlock(&p->lock);
-	if (rc < 0 && !told && !(S_ISDIR(k->st->st_mode) && rc == -ENOENT))
+	if (rc < 0 && !told && !(S_ISDIR(k->st->st_mode) && rc == -ENOENT)) {
+		backing_log_name(t->b, t->e->fd, t->e->name, name);
 		log_warn("%s: shown under its own name: %s", name, err_text(rc, text));
+	}
 	return 0;
 }
 
