@@ -37,10 +37,10 @@
 		}                                                              \
 	} while (0)
 
-/* True: the disk is full, or a quota exceeded. */
+/* True: the disk is full, a quota exceeded, or the file as long as it may get there. */
 static inline bool err_is_full(int rc)
 {
-	return rc == -ENOSPC || rc == -EDQUOT;
+	return rc == -ENOSPC || rc == -EDQUOT || rc == -EFBIG;
 }
 
 struct err_note {

@@ -24,7 +24,7 @@ bool room_soon(struct fs *fs, struct room_wait *w, int rc)
 {
 	uint64_t when;
 
-	if (!err_is_full(rc))
+	if (!err_is_full(rc) || rc == -EFBIG) /* which is full of its own bytes */
 		return false;
 	unsigned coming = inodes_nameless(fs->inodes, &when);
 	uint64_t now = meter_now(); /* not before `when` */

@@ -112,28 +112,6 @@ def test_little_address_space(mount, tool, limit):
         assert read_direct(m.mnt / f"f{k}", MiB) == noise
 
 
-@pytest.mark.parametrize("options", ["commit=5", "commit=5,intent=0"], ids=["log", "no log"])
-def test_a_limit_of_file_sizes(mount, tool, options):
-    """Of the daemon's (ulimit -f): whose file gets too large is told, and nobody else suffers."""
-    m = mount(options, start=False)
-    m.argv = [tool("prlimit"), f"--fsize={MiB}", *m.argv]
-    m.allow("File too large", "f.b2frame: closed with unwritten data").start()
-    (m.mnt / "other").write_bytes(b"not synced yet")
-    noise, synced = blob(3, 2 * MiB, "noise"), 0
-    fd = os.open(m.mnt / "f", os.O_RDWR | os.O_CREAT)
-    for at in range(0, len(noise), 3011):
-        os.pwrite(fd, noise[at : at + 3011], at)
-        error = error_of(os.fsync, fd)
-        if error:
-            break
-        synced = at + 3011
-    assert error == "EFBIG" and synced > MiB // 8
-    assert error_of(os.close, fd) == "EFBIG"
-    m.remount()
-    assert (m.mnt / "other").read_bytes() == b"not synced yet"
-    assert (m.mnt / "f").read_bytes()[:synced] == noise[:synced]
-
-
 @pytest.mark.parametrize("place", [0, 700_001], ids=["begin", "middle"])
 def test_many_chunks_begun_with_few_bytes(mount, place):
     """Each of these chunks holds a MiB when it is whole, and nobody ever wrote

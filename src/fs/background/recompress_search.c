@@ -104,7 +104,9 @@ static int work_on(struct recompress_search *s, struct inode *n, const struct st
 /* True: the next visit may not meet this failure again, so the file need not be remembered. */
 static bool is_temporary(int rc)
 {
-	return rc == -EAGAIN || rc == -ESTALE || err_is_full(rc) || rc == -ENOMEM || rc == -EMFILE;
+	bool full = err_is_full(rc) && rc != -EFBIG;
+
+	return full || rc == -EAGAIN || rc == -ESTALE || rc == -ENOMEM || rc == -EMFILE;
 }
 
 static void tell_failure(const struct recompress_search *s, const char *name, int rc)

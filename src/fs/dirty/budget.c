@@ -75,11 +75,11 @@ void budget_close(struct budget *b)
 
 /*
  * True: the error concerns only this file, or files of its owner: another program's lock, or what
- * it has written; a quota.
+ * it has written; a quota; the longest that a file may be.
  */
 static bool is_held_back(int rc)
 {
-	return rc == -EAGAIN || rc == -ESTALE || rc == -EDQUOT;
+	return rc == -EAGAIN || rc == -ESTALE || rc == -EDQUOT || rc == -EFBIG;
 }
 
 /*
@@ -131,12 +131,12 @@ static bool begin_giving_up(struct budget *b)
 /*
  * Under the lock, in the same situation. The error of the last flush, if a writer of f has to fail
  * with it; else 0. An error that concerns a single file counts for that file's writers only. But a
- * quota may apply to all files, each of which would add some bytes: at twice the maximum it counts
- * for all.
+ * quota or a limit may apply to all files, each of which would add some bytes: at twice the maximum
+ * it counts for all.
  */
 static int own_failure(const struct budget *b, struct file *f)
 {
-	bool far = b->last_rc == -EDQUOT && b->used > 2 * (int64_t)b->max;
+	bool far = err_is_full(b->last_rc) && b->used > 2 * (int64_t)b->max;
 	int rc = is_held_back(b->last_rc) && !far ? f->budget.rc : b->last_rc;
 	f->budget.rc = 0; /* reported once: next time its cause may be gone */
 	return rc;

@@ -34,9 +34,9 @@ void budget_close(struct budget *b); /* with nothing in flight; NULL is fine */
  *
  *   -ENOSPC and others  at once
  *   -EIO                may concern a single file: only if no other file's flush makes room either
- *   -EAGAIN, -ESTALE    (share.h), and -EDQUOT up to twice the maximum: only if the error is f's
- *                       own. While another program's lock, or another user's quota, keeps
- *                       data in memory, other files go on with one writer's bytes at a time
+ *   -EAGAIN, -ESTALE    (share.h), and -EDQUOT and -EFBIG up to twice the maximum: only if the
+ *                       error is f's own. While another program's lock, or another user's quota,
+ *                       keeps data in memory, other files go on with one writer's bytes at a time
  */
 NODISCARD int budget_enter(struct budget *b, uint64_t bytes, size_t data, struct file *f);
 void budget_leave(struct budget *b, uint64_t bytes);
