@@ -209,6 +209,20 @@ def test_what_was_kept_for_roots_is_given_back_without_cutting_the_file(small):
 
 
 @pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
+def test_a_write_that_fails_again_and_again_is_told_once(small):
+    """Memory is full of what the disk has no room for, and the program does not give up."""
+    m, data = small, blob(1, SIZE, "noise")
+    fd = os.open(m.mnt / "f", os.O_CREAT | os.O_RDWR | os.O_DIRECT)
+    fill(m, 0)
+    assert {outcome(put_direct, fd, data) for _ in range(5)} == {"ENOSPC"}
+    assert len(re.findall("f.b2frame: (write|close|fsync): No space", m.log_text())) == 1
+    (m.backing / "filler").unlink()
+    os.ftruncate(fd, 0)
+    put_direct(fd, data[: SIZE // 4])
+    assert [error_of(call, fd) for call in (os.fsync, os.close)] == [None] * 2
+
+
+@pytest.mark.parametrize("small", [TIGHT], ids=["tight"], indirect=True)
 def test_a_close_that_fails_again_and_again_is_told_once(small):
     """Each child of a program closes a copy of its descriptors."""
     m, data = small, blob(1, 64 << 10, "noise")

@@ -116,8 +116,8 @@ struct file {
 	bool kept;
 	bool told_kept; /* that it is kept has been logged */
 
-	/* The latest outcome of a close or an fsync, which is not logged again: ops/data.c. */
-	_Atomic int synced_rc;
+	/* The latest failure of a change, if no close or fsync has worked since: ops/data.c. */
+	_Atomic int told_rc;
 
 	/* These have locks of their own, or are under that of what they belong to. */
 	struct readahead readahead;

@@ -141,12 +141,25 @@ static ssize_t write_plain(const struct handle *h, const struct file_data *d, en
 	return (ssize_t)done;
 }
 
+/*
+ * Logs an error, and remembers this outcome. That the disk is full is logged once, until a close or
+ * an fsync works: a program that tries again and again, or whose children close their copies of its
+ * descriptor, would fill the log.
+ */
+static void log_change(struct fs *fs, const struct handle *h, const char *what, int rc)
+{
+	int before = atomic_exchange(&h->file->told_rc, rc);
+
+	if (rc < 0 && !(err_is_full(rc) && rc == before))
+		ops_log(fs, h->inode, what, rc);
+}
+
 static ssize_t write_frame(struct fs *fs, const struct handle *h, const struct file_data *d,
 			   enum file_source from)
 {
 	ssize_t rc = file_write(h->file, d, from);
 	if (rc < 0)
-		ops_log(fs, h->inode, "write", (int)rc);
+		log_change(fs, h, "write", (int)rc);
 	return rc;
 }
 
@@ -166,16 +179,11 @@ static ssize_t write_handle(fuse_req_t req, const struct handle *h, const struct
 
 /*
  * The result of a sync that returned rc, as a negative errno: its error, which is logged here, or a
- * loss of data of which this handle has not been told yet. That the disk is full is logged once,
- * until there is room again: a program whose children close their copies of its descriptor would
- * fill the log.
+ * loss of data of which this handle has not been told yet.
  */
 static int sync_done(struct fs *fs, struct handle *h, const char *what, int rc)
 {
-	int before = atomic_exchange(&h->file->synced_rc, rc);
-
-	if (rc < 0 && !(err_is_full(rc) && rc == before))
-		ops_log(fs, h->inode, what, rc);
+	log_change(fs, h, what, rc);
 	int lost = file_take_loss(h->file, &h->losses); /* logged when it happened */
 	return -ops_errno(rc < 0 ? rc : lost);
 }
@@ -305,7 +313,7 @@ static int fallocate_frame(fuse_req_t req, struct handle *h, int mode, uint64_t 
 	int rc = change_frame(h->file, mode, off, len);
 	if (rc >= 0) /* a plain file was opened with the same flags */
 		return h->synchronous ? sync_change(req, h, "fallocate") : 0;
-	ops_log(ops_fs(req), h->inode, "fallocate", rc);
+	log_change(ops_fs(req), h, "fallocate", rc);
 	return -ops_errno(rc);
 }
 
@@ -343,7 +351,7 @@ static ssize_t copy(fuse_req_t req, const struct handle *from, struct handle *to
 		TRY(sync_change(req, to, "copy_file_range"));
 	if (rc >= 0)
 		return rc;
-	ops_log(ops_fs(req), c->unread ? from->inode : to->inode, "copy_file_range", (int)rc);
+	log_change(ops_fs(req), c->unread ? from : to, "copy_file_range", (int)rc);
 	return -ops_errno((int)rc);
 }
 
