@@ -3,6 +3,7 @@ gets to its chunks first."""
 
 import mmap
 import os
+import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from libchunk import is_stored
 from libframe import check_reference
-from libmount import wait_until
+from libmount import CFRAME, wait_until
 from libposix import sync
 from libshare import stored_bytes
 from libsteps import same_through_mount
@@ -143,6 +144,33 @@ def test_same_bytes_in_another_order(mount, blosc2, options):
         assert [i for i in different if len(other[i]) > 32] == []
     for i in range(len(orders)):
         assert stored_bytes(blosc2, m.stored(f"f{i}")) == data
+
+
+@pytest.mark.parametrize("how", ["mount", "compress"])
+def test_the_header_names_the_first_choice(mount, blosc2, how):
+    """Doubles, then floats: chunks of items are those of the first, and so the header's items are.
+    With others the library refuses slices that cut an item of these chunks, and what is appended
+    would have whole items of another size, for which its buffers are too small (FORMAT.md 18)."""
+    data = walk_f8() + np.frombuffer(walk_f8()).astype("<f4").tobytes() * 2
+    m = mount("commit=0")
+    if how == "mount":
+        write_in_order(m.mnt / "f", data)
+        m.unmount()
+    else:
+        m.unmount()
+        (m.work / "plain").mkdir()
+        (m.work / "plain/f").write_bytes(data)
+        subprocess.run([CFRAME, "compress", m.work / "plain", m.backing], check=True)
+    frame = blosc2.open(str(m.stored("f")), mode="r")
+    assert frame.typesize == 8
+    for first in (1, 1001, 131_001):  # of items; not as long as a block, FORMAT.md 18
+        assert bytes(frame[first : first + 999]) == data[8 * first : 8 * (first + 999)]
+    m.start()
+    append(m.mnt / "f", data)
+    m.unmount()
+    chunks = chunks_of(blosc2, m.stored("f"))
+    assert {chunk[3] for chunk in chunks} == {1, 8}, "one item size, beside typesize 1"
+    assert stored_bytes(blosc2, m.stored("f")) == data * 2
 
 
 def test_blocks_beside_filtered_ones_get_their_level(mount, blosc2):

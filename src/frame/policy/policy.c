@@ -86,7 +86,7 @@ void policy_follow(struct policy *p, const struct settings *s, struct frame *f)
 				     .free_codec = s->free_level,
 				     .free_blocksize = s->free_blocksize};
 	p->level_auto = s->level_auto;
-	p->chosen = p->first = false;
+	p->chosen = p->unnamed = false;
 	p->since = 0;
 	p->report = (struct tune_report){0};
 	if (empty && p->tuned)
@@ -211,7 +211,8 @@ static int choose(struct policy *p, struct scratch *s, const struct policy_chunk
 	p->since = c->plain.n;
 	if (!p->items) {
 		p->items = item_size(&p->pipeline);
-		p->first = true;
+		p->first = p->pipeline;
+		p->unnamed = true;
 	}
 	return 0;
 }
@@ -229,7 +230,8 @@ static void begin_small(struct policy *p)
 	if (p->tuned)
 		tune_raise_level(&p->goal, &p->pipeline);
 	p->items = 1;
-	p->first = p->pipeline.level != level;
+	p->first = p->pipeline;
+	p->unnamed = p->pipeline.level != level;
 }
 
 uint64_t policy_turn(struct policy *p)
@@ -318,7 +320,7 @@ static void adopt(struct policy *p, struct frame *f, const struct policy_origin 
 
 	p->items = o->items;
 	p->pipeline = o->pipeline;
-	p->chosen = p->first = false;
+	p->chosen = p->unnamed = false;
 	note_item(&header);
 	frame_set_pipeline(f, &header);
 }
@@ -364,12 +366,12 @@ uint32_t policy_block_most(struct policy *p)
 bool policy_first_choice(struct policy *p, struct pipeline *out)
 {
 	pthread_mutex_lock(&p->lock);
-	bool first = p->first;
-	p->first = false;
-	*out = p->pipeline;
+	bool unnamed = p->unnamed;
+	p->unnamed = false;
+	*out = p->first;
 	pthread_mutex_unlock(&p->lock);
 	note_item(out);
-	return first;
+	return unnamed;
 }
 
 bool policy_wants_bytewise(struct policy *p, uint64_t size, uint32_t chunk_size)

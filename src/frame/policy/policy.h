@@ -54,7 +54,8 @@ struct policy {
 	bool in_bytes; /* the header's type_size will stay 1, so all new chunks have typesize 1 */
 	struct pipeline pipeline; /* of new chunks; its typesize is the item size */
 	bool chosen;          /* `pipeline` was chosen by looking at data, as in `report` */
-	bool first;           /* ... as the first one, which the header does not name yet */
+	bool unnamed;         /* the header does not name `first` yet */
+	struct pipeline first; /* what was chosen for the file's first data */
 	uint64_t since;       /* bytes encoded since that choice */
 	struct tune_report report;
 	uint64_t given, now;  /* turns: the next to hand out, and the one that may choose */
@@ -137,7 +138,10 @@ struct pipeline policy_beside(struct policy *p, const uint8_t filter[FILTER_SLOT
  */
 uint32_t policy_block_most(struct policy *p);
 
-/* True once, after the first choice for an empty file: *out is what its header should name. */
+/*
+ * True once, after the first choice for an empty file: *out is that choice, which the header should
+ * name. A later one may have another item size than the chunks of items.
+ */
 bool policy_first_choice(struct policy *p, struct pipeline *out);
 
 /* True: in a file of `size` bytes, chunks of whole items must be encoded again with typesize 1. */
