@@ -173,6 +173,20 @@ def test_the_header_names_the_first_choice(mount, blosc2, how):
     assert stored_bytes(blosc2, m.stored("f")) == data * 2
 
 
+@pytest.mark.parametrize("tail", [0, 8, 5])
+def test_chunks_without_filters_have_the_items_of_the_file(mount, blosc2, tail):
+    """Noise among doubles: the library before C 3.3.2 reads slices of chunks of typesize 1 wrongly
+    in a file of larger items. A file that ends inside an item has typesize 1 all over."""
+    data = walk_f8() + noise() + walk_f8() + noise()[:tail]
+    m = mount("commit=0")
+    write_in_order(m.mnt / "f", data)
+    m.unmount()
+    chunks = chunks_of(blosc2, m.stored("f"))
+    assert not any(chunks[1][16:22]), "it has no filters"
+    assert {chunk[3] for chunk in chunks[:3]} == {1 if tail == 5 else 8}
+    assert stored_bytes(blosc2, m.stored("f")) == data
+
+
 def test_blocks_beside_filtered_ones_get_their_level(mount, blosc2):
     """The header of a file that began small names the level for bytes that no filter helps."""
     m = mount("commit=0")

@@ -185,10 +185,12 @@ static void fit(const struct policy *p, const struct policy_chunk *c, struct pip
 
 	filters_imply_item(items.filter, items.meta, items.typesize);
 	bool has_form = bytewise(&items, &bytes);
+	bool whole = whole_items(p, p->items, c->file_size, c->chunk_size);
+	if (whole && items.typesize == 1 && filters_are_none(items.filter))
+		items.typesize = p->items;
 	bool has_items = items.typesize > 1 && items.typesize == p->items;
 	/* Without a bytewise form: the reference will refuse slices that cut an item. */
-	if (has_items && (whole_items(p, p->items, c->file_size, c->chunk_size) ||
-			  (!has_form && !p->in_bytes))) {
+	if (has_items && (whole || (!has_form && !p->in_bytes))) {
 		*out = items;
 		return;
 	}

@@ -3,7 +3,7 @@
  * (wish.h), like the chunks that the frame has, or, if nothing was said, chosen by looking at the
  * data.
  *
- * Three faults of the reference library (measured with 3.3.5) limit the typesize of a chunk:
+ * Four faults of the reference library (measured with 3.3.5) limit the typesize of a chunk:
  *
  * - It counts a super-chunk in items of the header's type_size, which is 1 if the length of the
  *   file is not a whole number of items, and then refuses slices that cut an item of a chunk whose
@@ -21,12 +21,16 @@
  *   less. So do holes where the header says 1: the reference makes them from the header
  *   (frame_items.c).
  *
+ * - Before 3.3.2 it gives wrong bytes for slices of chunks of typesize 1 in a file of larger items,
+ *   and writes past its buffers. So chunks without filters, to which an item size means nothing,
+ *   have that of the file.
+ *
  * - It cannot lazily open a chunk of a repeated value whose width is not that of the header's
  *   items. We write none.
  *
  * When the reference itself changes a file whose header says 1 because of its length, it writes
- * chunks that break the last two rules once the header has its items again: those are then
- * rewritten, in files of up to 16 MiB (fs/file/refit.h).
+ * chunks that break the second and the last rule once the header has its items again: those are
+ * then rewritten, in files of up to 16 MiB (fs/file/refit.h).
  *
  * Choices are made in the order in which chunks were handed to the workers: each chunk has a turn,
  * and waits for those before it. That is the order of their offsets, unless the file is written at
