@@ -86,16 +86,16 @@ static bool has_far_copies(struct view v, uint32_t sixteenths)
 }
 
 /*
- * How many far copies a block must have, in sixteenths of it, to put the best candidate, a filter,
- * in doubt; 0: no number of them does.
+ * How many far copies a block must have, in sixteenths of its news, to put the best candidate, a
+ * filter, in doubt; 0: no number of them does.
  *
  * One, if it saves about a third or less, or leaves little while matches alone leave at most half
  * as much again: most of the rest may be copies of rows. Or if it is bitshuffle of small signed
  * numbers, which preserves only copies at multiples of eight items.
  *
- * Two, if matches alone leave up to three times as much: a field of floats that are rounded to a
- * tenth has few different numbers, which short pieces do not show, as they lack the row before. Of
- * doubles a filter makes more, on the whole, than one block shows.
+ * Four, if matches alone leave up to two and a half times as much: a field of floats that are
+ * rounded to a tenth has few different numbers, which short pieces do not show, as they lack the
+ * row before. Of doubles a filter makes more, on the whole, than one block shows.
  */
 static uint32_t doubtful_share(const struct tuner *t)
 {
@@ -106,7 +106,7 @@ static uint32_t doubtful_share(const struct tuner *t)
 		return 1;
 	if (with > WEAK || (with < STRONG && 2 * without <= 3 * with))
 		return 1;
-	return best->pipeline.typesize <= 4 && with < GOOD && without <= 3 * with ? 2 : 0;
+	return best->pipeline.typesize <= 4 && with < GOOD && 2 * without <= 5 * with ? 4 : 0;
 }
 
 /* Looks in one block for copies that the filter would break up. */
