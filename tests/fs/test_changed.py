@@ -1179,6 +1179,31 @@ def test_changed_while_chunks_move_into_gaps(faulty, reads):
     assert m.stored("f").read_bytes() == frame
 
 
+def test_changed_after_moved_chunks_could_not_be_committed(faulty):
+    """They do not wait for a commit that would put our root over the other's frame."""
+    m, fault = faulty("chunksize=64K,commit=3,intent=0,entry_timeout=0,attr_timeout=0")
+    path, size = m.mnt / "f", 4 << 20
+    path.write_bytes(theirs := blob(1, size, "noise"))
+    frame = m.stored("f").read_bytes()
+    path.write_bytes(ours := blob(2, size, "noise"))
+
+    with open(path, "rb"):
+        write_at(path, 0, bytes(size * 3 // 4))
+        fault.set(1, Fault.SYNC, how=Fault.WAIT)
+        try:
+            wait_until(fault.came, 20, "the sync before the gaps are given back")
+            fault.set(17, Fault.WRITE, forever=1)
+            wait_until(fault.came, 20, "16 chunks to be moved")
+            assert path.read_bytes() == bytes(size * 3 // 4) + ours[size * 3 // 4 :]
+        finally:
+            fault.set(0)
+        m.stored("f").write_bytes(frame)
+        wait_until(lambda: shows(path, theirs), SOON, "the change")
+    m.remount()
+    assert path.read_bytes() == theirs
+    assert m.stored("f").read_bytes() == frame
+
+
 def test_a_change_is_seen_by_who_looks_while_a_short_use_of_the_file_ends(mount, work):
     """Here that is our own: the kernel is being told of the new size."""
     m = mount("entry_timeout=0,attr_timeout=0", start=False)
