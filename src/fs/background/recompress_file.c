@@ -36,10 +36,10 @@ void recompress_mark(const struct stat *st, char text[static RECOMPRESS_MARK_MAX
 		 (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
 }
 
-/* The locks are held. */
+/* Another program may have put a frame in its place that can only be read. The locks are held. */
 static bool is_at_rest(const struct file *f)
 {
-	return !f->lost && !f->dirty.dirty.count && !f->dirty.flushing.count;
+	return file_check_change(f) == 0 && !f->dirty.dirty.count && !f->dirty.flushing.count;
 }
 
 /* 1: the stored bytes of chunk n are in ws->base. 0: it stays as it is. */
