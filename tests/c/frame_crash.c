@@ -33,7 +33,7 @@
 #define CHUNK 1024u
 #define MAX_SIZE 24000u
 #define MAX_STATES 512
-#define MAX_CALLS 4096
+#define MAX_CALLS (1u << 20) /* of a story: each byte may be a chunk of its own */
 
 /* The recorder. `now` is what the program sees, `safe` what is certainly on the disk. */
 static struct {

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from libdata import KINDS, blob
-from libmount import BUILD, SLOWNESS
+from libmount import BUILD, REPO, SLOWNESS
 
 MOST = 20_000  # bytes of a frame that stories begin with
 FEWER = 1 if SLOWNESS == 1 else 3  # of the stories: a sanitizer sees the same calls in each
@@ -163,6 +163,14 @@ def test_every_disk_of_another_programs_frame(work, blosc2, fail):
         another_program(path, random.Random(f"{seed} {fail}"))
         code, said, _, _ = crash(12, 8, 1000 * seed, "--from", path, *fail)
         assert code == 0, f"{seed}: {said}"
+
+
+@pytest.mark.parametrize("fail", [(), ("--fail",)], ids=["", "failing"])
+def test_every_disk_of_a_frame_whose_chunks_are_single_bytes(fail):
+    """Thousands of calls lie between two syncs."""
+    path = REPO / "tests/data/frames/tiny-1byte.b2frame"
+    code, said, _, recovered = crash(6 // FEWER, 4, 1000, "--from", path, *fail)
+    assert code == 0 and recovered > 0, said
 
 
 @pytest.mark.release
