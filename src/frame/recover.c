@@ -210,7 +210,8 @@ static uint64_t data_from(struct search *s, uint64_t at)
 
 /*
  * Calls `look` for the data in [at, end), piece by piece, until it returns another value than 0. A
- * piece goes on into the next, so that each mark is whole in one of them.
+ * piece goes on into the next, so that each mark is whole in one of them; the last one may go on
+ * behind `end`, up to the end of the file.
  */
 static int each_piece(struct search *s, uint64_t at, uint64_t end,
 		      int (*look)(struct search *s, uint64_t at, struct view piece))
