@@ -151,6 +151,8 @@ static int parse_mount_word(struct parse *p, const char *word)
 	}
 	if (strcmp(word, "ro") == 0 || strcmp(word, "rw") == 0)
 		p->o.read_only = word[1] == 'o';
+	if (strcmp(word, "sync") == 0 || strcmp(word, "async") == 0)
+		p->o.synchronous = word[0] == 's';
 	if (IN_LIST(word, passed_on))
 		return pass_on(p, word);
 	return refuse_unknown(p, word);

@@ -16,7 +16,8 @@ struct options {
 	char *backing;
 	char *mountpoint;
 	bool foreground, debug, help, version;
-	bool read_only; /* -o ro */
+	bool read_only;   /* -o ro */
+	bool synchronous; /* -o sync */
 	bool nonempty;  /* mount even over another mount */
 	bool remount;   /* -o remount: change the flags of a live mount, then leave */
 	bool recompress_all; /* --recompress: without a mount; `mountpoint` is NULL */

@@ -116,10 +116,10 @@ def test_o_sync_and_o_direct(mount, kind):
         assert read_direct(m.mnt / name, len(data)) == expect, name
 
 
-@pytest.mark.parametrize("flag", [os.O_SYNC, os.O_DSYNC])
-def test_o_sync_holds_for_what_the_kernel_does_not_sync(mount, flag):
+@pytest.mark.parametrize("flag, option", [(os.O_SYNC, ""), (os.O_DSYNC, ""), (0, ",sync")])
+def test_o_sync_holds_for_what_the_kernel_does_not_sync(mount, flag, option):
     """It sends FSYNC after each write by such a descriptor, but not after these."""
-    m = mount("commit=0")
+    m = mount("commit=0" + option)
     data, old = blob(4, 2 * MiB, "floats"), blob(5, 2 * MiB, "text")
     (m.mnt / "source").write_bytes(data)
     for name in ("whole", "part", "hole"):
@@ -141,13 +141,19 @@ def test_o_sync_holds_for_what_the_kernel_does_not_sync(mount, flag):
 
 
 @pytest.mark.parametrize(
-    "flags, write_flags",
-    [(os.O_SYNC, 0), (os.O_DSYNC, 0), (0, os.RWF_DSYNC), (0, os.RWF_SYNC)],
+    "flags, write_flags, option",
+    [
+        (os.O_SYNC, 0, ""),
+        (os.O_DSYNC, 0, ""),
+        (0, os.RWF_DSYNC, ""),
+        (0, os.RWF_SYNC, ""),
+        (0, 0, ",sync"),
+    ],
 )
-def test_o_sync_holds_for_asynchronous_writes(mount, flags, write_flags):
+def test_o_sync_holds_for_asynchronous_writes(mount, flags, write_flags, option):
     """Like those of databases: the kernel sends no FSYNC after direct writes that the application
     does not wait for."""
-    m = mount("commit=0")
+    m = mount("commit=0" + option)
     old, page = blob(5, 2 * MiB, "text"), blob(6, 4096, "noise")
     (m.mnt / "f").write_bytes(old)
     fd = os.open(m.mnt / "f", os.O_RDWR | os.O_DIRECT | flags)

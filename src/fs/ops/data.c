@@ -198,12 +198,12 @@ static int sync_change(fuse_req_t req, struct handle *h, const char *what)
 }
 
 /*
- * True: by O_SYNC, O_DSYNC or RWF_DSYNC, this write has to be durable. After direct writes that the
- * application does not wait for (io_submit, io_uring), the kernel sends no FSYNC.
+ * True: by O_SYNC, O_DSYNC, RWF_DSYNC or -o sync, this write has to be durable. After direct writes
+ * that the application does not wait for (io_submit, io_uring), the kernel sends no FSYNC.
  */
-static bool is_synchronous(const struct fuse_file_info *fi)
+static bool is_synchronous(const struct handle *h, const struct fuse_file_info *fi)
 {
-	return fi->flags & O_DSYNC && !fi->writepage;
+	return (h->synchronous || fi->flags & O_DSYNC) && !fi->writepage;
 }
 
 void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_t off,
@@ -217,7 +217,7 @@ void op_write(fuse_req_t req, fuse_ino_t ino, const char *buf, size_t size, off_
 	(void)ino;
 	ssize_t rc = write_handle(req, h, &d,
 				  fi->writepage ? FILE_FROM_WRITEBACK : FILE_FROM_CALLER);
-	if (rc > 0 && is_synchronous(fi)) {
+	if (rc > 0 && is_synchronous(h, fi)) {
 		int synced = sync_change(req, h, "write");
 		rc = synced < 0 ? synced : rc;
 	}

@@ -25,7 +25,7 @@ struct handle *ops_new_handle(struct fs *fs, struct inode *n, struct fuse_file_i
 	h->inode = n;
 	h->fd = -1;
 	h->writable = is_to_write(fi->flags);
-	h->synchronous = fi->flags & O_DSYNC; /* a bit of O_SYNC, too */
+	h->synchronous = fs->opt.synchronous || fi->flags & O_DSYNC; /* a bit of O_SYNC, too */
 	inode_get(fs->inodes, n);
 	pthread_mutex_lock(&n->lock);
 	h->next = n->handles;

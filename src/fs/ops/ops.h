@@ -25,7 +25,7 @@ struct handle {
 	struct dir *dir;             /* a directory, else NULL                            */
 	int fd;                      /* a plain file, else -1                             */
 	bool writable;
-	bool synchronous;            /* O_SYNC or O_DSYNC: what changes by it is synced at once   */
+	bool synchronous;            /* O_SYNC, O_DSYNC, -o sync: changes are synced at once */
 	bool opened;                 /* a frame, which is not refused any more            */
 	_Atomic uint32_t losses;     /* how many of `file` it has been told of: file_take_loss */
 	_Atomic uint32_t refusals;   /* the same of refused writes: file_accept_refused   */
