@@ -189,9 +189,12 @@ void frame_set_pipeline(struct frame *f, const struct pipeline *p)
 	frame_check(f);
 }
 
-void frame_set_wary(struct frame *f, bool wary)
+bool frame_set_wary(struct frame *f, bool wary)
 {
+	bool was = f->wary;
+
 	f->wary = wary;
+	return was;
 }
 
 void frame_set_chunk_size(struct frame *f, uint32_t chunk_size)

@@ -398,9 +398,9 @@ NODISCARD int frame_vouch(struct frame *f);
 /*
  * Wary: before a chunk is moved, and before a commit of data replaces the root on disk, that root
  * is read again; -ESTALE if another program has written it. The tail of such a file is left alone.
- * [mutator]
+ * Returns whether it was before. [mutator]
  */
-void frame_set_wary(struct frame *f, bool wary);
+bool frame_set_wary(struct frame *f, bool wary);
 
 /* ---- What is known of the root on disk: frame_state.c, frame_identity.c ---- */
 

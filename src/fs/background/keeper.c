@@ -175,8 +175,11 @@ static uint64_t next_round(const struct keeper *k)
  */
 static enum round_kind wait_for_round(struct keeper *k, uint64_t next)
 {
-	/* While the disk is full, which may last, each try would encode all that waits in vain. */
-	bool full = err_is_full(k->last_rc);
+	/*
+	 * While the disk is full, which may last, each try would encode all that waits in vain. Of
+	 * a file at its limit, others are none the worse.
+	 */
+	bool full = err_is_full(k->last_rc) && k->last_rc != -EFBIG;
 
 	while (meter_now() < next) {
 		bool logged = !full && intent_waits(k->fs->intent, 0);

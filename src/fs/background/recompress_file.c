@@ -2,6 +2,7 @@
 
 #include "base/container.h"
 #include "codec/codec.h"
+#include "fs/file/commit.h"
 #include "fs/file/discard.h"
 #include "fs/file/share.h"
 #include "fs/file/sync.h"
@@ -272,10 +273,10 @@ static int try_round(struct recompress_job *j, uint32_t stride, uint32_t end, ui
 	return r.rc;
 }
 
-static void tell_frame(struct file *f, void (*set)(struct frame *, bool), bool on)
+static void set_tight(struct file *f, bool tight)
 {
 	pthread_rwlock_wrlock(&f->lock);
-	set(f->frame, on);
+	frame_set_tight(f->frame, tight);
 	pthread_rwlock_unlock(&f->lock);
 }
 
@@ -287,13 +288,13 @@ static int finish(struct recompress_job *j, bool waiting)
 {
 	bool done = false;
 
-	tell_frame(j->file, frame_set_tight, true);
+	set_tight(j->file, true);
 	int rc = waiting ? commit(j->file) : 0;
 	while (rc >= 0 && !done && !j->stop(j->ctx)) {
 		rc = file_compact(j->file);
 		done = rc == 0;
 	}
-	tell_frame(j->file, frame_set_tight, false);
+	set_tight(j->file, false);
 	return rc < 0 ? rc : done;
 }
 
@@ -354,11 +355,19 @@ static bool leave_mark(struct file *f)
 	return left;
 }
 
+/* Not while the keeper closes gaps, for which it sets this as well. */
+static void set_wary(struct file *f, bool wary)
+{
+	pthread_rwlock_rdlock(&f->gate);
+	(void)file_set_wary_gated(f, wary);
+	pthread_rwlock_unlock(&f->gate);
+}
+
 int recompress_file(struct recompress_job *j)
 {
-	tell_frame(j->file, frame_set_wary, true);
+	set_wary(j->file, true);
 	int rc = go_through(j);
-	tell_frame(j->file, frame_set_wary, false);
+	set_wary(j->file, false);
 	if (rc <= 0)
 		file_take_back(j->file, rc == -ESTALE);
 	else

@@ -300,6 +300,14 @@ int file_make_room(struct file *f)
 	return rc < 0 || !waits ? rc : free_waiting(f);
 }
 
+bool file_set_wary_gated(struct file *f, bool wary)
+{
+	pthread_rwlock_wrlock(&f->lock);
+	bool was = frame_set_wary(f->frame, wary);
+	pthread_rwlock_unlock(&f->lock);
+	return was;
+}
+
 int file_compact_gated(struct file *f)
 {
 	if (file_is_overtaken(f))

@@ -44,6 +44,9 @@ NODISCARD int file_make_room(struct file *f);
 NODISCARD int file_compact_gated(struct file *f);
 bool file_wants_compact(struct file *f);
 
+/* frame_set_wary under the lock. Here the gate may be held for reading, too. */
+bool file_set_wary_gated(struct file *f, bool wary);
+
 /* fsync of the backing file: syncs attributes as well, which a commit does not. */
 NODISCARD int file_sync_inode(struct file *f);
 

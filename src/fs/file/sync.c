@@ -115,13 +115,6 @@ static int sync_gated(struct file *f, enum durability how)
 	return 0;
 }
 
-static void set_wary(struct file *f, bool wary)
-{
-	pthread_rwlock_wrlock(&f->lock);
-	frame_set_wary(f->frame, wary);
-	pthread_rwlock_unlock(&f->lock);
-}
-
 /* True: what a compaction with that result has met is another program's change. */
 static bool is_theirs(struct file *f, int rc)
 {
@@ -146,9 +139,9 @@ static void settle_compact(struct file *f, int rc)
  */
 static int compact_idle(struct file *f)
 {
-	set_wary(f, true);
+	bool wary = file_set_wary_gated(f, true); /* recompression may be at work on the file */
 	int rc = file_compact_gated(f);
-	set_wary(f, false);
+	(void)file_set_wary_gated(f, wary);
 	if (!file_changed(f))
 		settle_compact(f, rc);
 	else if (rc < 0)
