@@ -115,8 +115,9 @@ static int load_blocks(struct loader *l, const struct stored *at, const struct c
 	if (c->nbytes > l->rule.most)
 		return UNSUPPORTED("decoded size of the index", c->nbytes);
 	uint32_t step = c->blocksize < STEP ? STEP / c->blocksize : 1;
-	while (step * c->blocksize % ENTRY_BYTES) /* blocks shorter than an entry */
+	while (step * c->blocksize % ENTRY_BYTES) /* only if they are shorter than an entry */
 		step--;
+	assert(step > 0);
 	for (uint32_t b = 0; b < c->nblocks; b += step) {
 		struct run run = {b, (uint32_t)min_u64(step, c->nblocks - b)};
 		uint32_t n = chunk_run_bytes(c, run);

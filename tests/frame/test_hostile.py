@@ -149,16 +149,35 @@ def test_what_the_builders_make_is_read(work):
     )
 
 
+def frame_of_tens(make_index):
+    """Of chunks of ten bytes and holes in turn; and what it is of."""
+    n, ten = 17_000, bytes(range(10))
+    chunk = struct.pack("<BBBBIII", 5, 1, 7, 1, 10, 10, 42) + bytes(16) + ten
+    return frame(2 * n * 10, 10, make_index(*[0, 0x81 << 56] * n), chunk), (ten + bytes(10)) * n
+
+
 @pytest.mark.parametrize("block", [3, 5])
 def test_an_index_in_blocks_that_fit_no_entry(work, block):
     """Nobody makes such frames, but the reference reads them; and so long an index is read in more
     steps than one, each of whole entries all the same."""
-    n, ten = 17_000, bytes(range(10))
-    chunk = struct.pack("<BBBBIII", 5, 1, 7, 1, 10, 10, 42) + bytes(16) + ten
-    raw = frame(2 * n * 10, 10, index_of_bytes(block, *[0, 0x81 << 56] * n), chunk)
+    raw, expect = frame_of_tens(lambda *entries: index_of_bytes(block, *entries))
     code, out, err, _ = run(work / "f", raw)
-    assert code == 0 and out == (ten + bytes(10)) * n, err
+    assert code == 0 and out == expect, err
     assert blosc2.open(str(work / "f"))[:] == out
+
+
+@pytest.mark.parametrize("block", [16, 100_000, 262_144])
+@pytest.mark.parametrize("more", [1, 7])
+def test_an_index_whose_block_size_is_no_multiple_of_an_entry(work, block, more):
+    """It is rounded, as in old releases; a step of no block at all would never end."""
+
+    def index(*entries):
+        chunk = index_of_bytes(block, *entries)
+        return chunk[:8] + struct.pack("<I", block + more) + chunk[12:]
+
+    raw, expect = frame_of_tens(index)
+    code, out, err, _ = run(work / "f", raw)
+    assert code == 0 and out == expect, err
 
 
 @pytest.mark.parametrize("size", [8, 1])
